@@ -109,7 +109,12 @@ class _LazyGroup(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _handle_broken_pipe_and_interrupt(), _name_missing_extra(), _check_argument_encoding():
+        with (
+            _handle_broken_pipe_and_interrupt(),
+            _name_missing_extra(),
+            _report_damaged_index(),
+            _check_argument_encoding(),
+        ):
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -151,6 +156,20 @@ def _name_missing_extra() -> Iterator[None]:
         if missing not in _EXTRAS:
             raise
         raise MissingExtraError.for_module(_EXTRAS[missing], missing) from error
+
+
+@contextmanager
+def _report_damaged_index() -> Iterator[None]:
+    """Report an error of SQLite in one sentence."""
+    try:
+        yield
+    except Exception as error:
+        # Not by its class: most commands do not import sqlite3.
+        if type(error).__module__ != "sqlite3":
+            raise
+        from clew.index.backends.sqlite import DamagedIndexError
+
+        raise DamagedIndexError.of(error) from error  # type: ignore[arg-type]
 
 
 @contextmanager

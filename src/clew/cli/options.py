@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -30,6 +31,20 @@ def home_option(command: Command) -> Command:
 def index_option(command: Command) -> Command:
     """Add `--home DIR` and `--index URL`; the command receives a DataDir."""
     return _home_flag_option(_index_flag_option(_with_data_dir(command)))
+
+
+def fresh_index_option(command: Command) -> Command:
+    """Do the same as `index_option`, and ingest new events of notebooks in the data directory first."""
+
+    @wraps(command)
+    def with_new_events(*args: Any, home: DataDir, **kwargs: Any) -> Any:
+        if isinstance(home.index, Path) and isinstance(home.lake, Path) and home.streams.is_dir():
+            from clew.cli.commands.pipeline import ingest_new_events
+
+            ingest_new_events(home)
+        return command(*args, home=home, **kwargs)
+
+    return index_option(with_new_events)
 
 
 def lake_option(command: Command) -> Command:

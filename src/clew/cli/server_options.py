@@ -11,10 +11,12 @@ from typing import Any
 
 import click
 
+from clew.config import SETTINGS, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.server.auth import Authenticator, KeyFile, TokenVerifier
-from clew.server.run import LOOPBACK, Tls, listen
+from clew.server.origin_check import LOOPBACK, OriginPolicy
+from clew.server.run import Tls, listen
 
 _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
@@ -28,6 +30,13 @@ class ServerOptions:
     tokens: TokenVerifier | None
     tls: Tls | None
     requires_key: bool
+    accepts_invalid: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+
+    @property
+    def policy(self) -> OriginPolicy:
+        """The host names that the server answers to."""
+        return OriginPolicy.of(self.host, self.allowed_hosts)
 
     def open_socket(self) -> socket:
         """Bind the port."""
@@ -60,20 +69,36 @@ def server_options(default_port: int) -> Callable[[Callable[..., Any]], Callable
         click.option(
             "--port", type=int, default=default_port, show_default=True, help="Port to listen on; 0 picks a free one."
         ),
+        click.option(
+            "--allowed-host",
+            "allowed_hosts",
+            multiple=True,
+            metavar="NAME",
+            help="Answer to this name in the Host header, for example behind a proxy; may be repeated. On loopback "
+            "addresses, only loopback names are allowed by default.",
+        ),
         click.option("--require-key", is_flag=True, help="Require API keys on localhost too."),
         click.option("--jwks", metavar="FILE|URL", help="JWKS file or URL used to verify JWTs."),
         click.option("--jwt-issuer", metavar="TEXT", help="Required JWT issuer (iss)."),
         click.option("--jwt-audience", metavar="TEXT", help="Required JWT audience (aud)."),
+        click.option(
+            "--invalid-events",
+            type=click.Choice(SETTINGS["invalid_events"].choices),
+            default=lambda: resolve_setting("invalid_events").value,
+            show_default="reject",
+            help="Response to an invalid event, which is stored as rejected: 422, or 201 if accepted.",
+        ),
         click.option("--tls-cert", type=_FILE_TYPE, help="Serve TLS with this certificate chain (PEM)."),
         click.option("--tls-key", type=_FILE_TYPE, help="Private key of the certificate (PEM)."),
     )
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_server(
+        def with_server(  # noqa: PLR0913
             *args: Any,
             host: str,
             port: int,
+            allowed_hosts: tuple[str, ...],
             require_key: bool,
             jwks: str | None,
             jwt_issuer: str | None,
@@ -83,7 +108,8 @@ def server_options(default_port: int) -> Callable[[Callable[..., Any]], Callable
             **kwargs: Any,
         ) -> Any:
             tokens, tls = _token_verifier(jwks, jwt_issuer, jwt_audience), _tls(tls_cert, tls_key)
-            server = ServerOptions(host, port, tokens, tls, requires_key=require_key)
+            accepts_invalid = kwargs.pop("invalid_events") == "accept"
+            server = ServerOptions(host, port, tokens, tls, require_key, accepts_invalid, allowed_hosts)
             return command(*args, server=server, **kwargs)
 
         return reduce(lambda wrapped, option: option(wrapped), reversed(options), with_server)

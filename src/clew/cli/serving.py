@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socket import socket
 
@@ -24,11 +24,12 @@ from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.status import read_status
+from clew.pipeline.supervisor import SupervisorState
 from clew.query.context import QueryResources
 from clew.query.service import NotebookService
 from clew.server.auth import Authenticator
 from clew.server.fast_path import FastPath, GetHandler
-from clew.server.run import Tls, serve
+from clew.server.run import serve
 
 
 @click.command("serve")
@@ -41,20 +42,29 @@ def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> Non
     with server.open_socket() as listener:
         if collect:
             with LogWriter(home.create().log) as log:
-                serve_all(home, log, listener, server.tls, authenticator)
+                serve_all(home, log, listener, server, authenticator)
         else:
             app, read = build_app(home)
             fast_path = FastPath(get_handler=authenticated_read(read, authenticator))
-            serve(AuthMiddleware(app, authenticator), listener, stderr_console().print, server.tls, fast_path)
+            guarded = AuthMiddleware(app, authenticator)
+            serve(guarded, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
 
-def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, authenticator: Authenticator) -> None:
+def serve_all(
+    home: DataDir,
+    log: LogWriter,
+    listener: socket,
+    server: ServerOptions,
+    authenticator: Authenticator,
+    read_pipeline_state: Callable[[], SupervisorState] | None = None,
+) -> None:
     """Serve the web UI, the API and the collector on one port until interrupted."""
-    collector = create_collector(log, RequestLimits(), home.streams, authenticator, expand_abandoned)
+    limits = RequestLimits(accepts_invalid=server.accepts_invalid)
+    collector = create_collector(log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state)
     api, read = build_app(home, lambda event: collector.appender.append([event]))
     app = CollectorDispatch(AuthMiddleware(api, authenticator), collector)
     fast_path = FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
-    serve(app, listener, stderr_console().print, tls, fast_path)
+    serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
 
 def build_read_app(home: DataDir) -> Starlette:

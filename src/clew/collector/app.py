@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -25,7 +25,13 @@ from clew.collector.group_commit import Appender
 from clew.collector.ingest import IngestResult, check_event, split_payload
 from clew.collector.metrics import CollectorMetrics
 from clew.collector.request_body import SpooledBody, check_body_size, ingest_spooled, read_body
-from clew.collector.responses import ThrottledErrorLog, batch_response, error_response, ingest_response
+from clew.collector.responses import (
+    InvalidEventsError,
+    ThrottledErrorLog,
+    batch_response,
+    error_response,
+    ingest_response,
+)
 from clew.errors import ClewError
 from clew.eventlog.writer import LogEntry, LogWriter
 from clew.events.decoding import RejectedError
@@ -59,10 +65,14 @@ def check_ready(appender: Appender) -> None:
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Maximum body size, and requests per second and client (0: unlimited)."""
+    """Maximum body size, requests per second and client (0: unlimited), and the response to invalid events.
+
+    Invalid events are stored as dead letters. They get 422, or 201 if `accepts_invalid`.
+    """
 
     body_bytes: int = 256 << 20
     requests_per_second: float = 0
+    accepts_invalid: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,10 +101,17 @@ class CollectorEndpoint:
     """Endpoint: calls a handler, turns errors into responses, and records metrics."""
 
     def __init__(
-        self, path: str, handler: RequestHandler, metrics: CollectorMetrics, error_log: ThrottledErrorLog
+        self,
+        path: str,
+        handler: RequestHandler,
+        metrics: CollectorMetrics,
+        error_log: ThrottledErrorLog,
+        *,
+        accepts_invalid: bool = False,
     ) -> None:
         self.path = path
         self._handler = handler
+        self._accepts_invalid = accepts_invalid
         self._metrics = metrics
         self._error_log = error_log
 
@@ -114,8 +131,12 @@ class CollectorEndpoint:
 
         def on_complete(results: Sequence[IngestResult], error: Exception | None) -> None:
             try:
-                response = ingest_response(results) if error is None else self._error_response(request, error)
-            except (RejectedError, ForbiddenError) as rejection:
+                response = (
+                    ingest_response(results, accepts_invalid=self._accepts_invalid)
+                    if error is None
+                    else self._error_response(request, error)
+                )
+            except (RejectedError, ForbiddenError, InvalidEventsError) as rejection:
                 response = self._error_response(request, rejection)
             self._observe(response, start)
             send(RawResponse(response.status_code, response.raw_headers, bytes(response.body)))
@@ -160,7 +181,7 @@ class EventHandlers:
                 results = await self._ingest_spooled(body, stream, request, principal)
         else:
             results = await self._ingest(body, stream, request, principal)
-        return ingest_response(results)
+        return ingest_response(results, accepts_invalid=self._limits.accepts_invalid)
 
     def handle_fast(self, stream: Stream, request: FastRequest, on_complete: OnComplete) -> None:
         """Store events of a stream on the fast path."""
@@ -185,7 +206,8 @@ class EventHandlers:
             with body:
                 check_body_size(_MAX_IN_MEMORY_BYTES, body.bytes)
                 body = await run_in_threadpool(body.read)
-        return batch_response(await self._ingest(body, Stream.OPENLINEAGE, request, principal))
+        results = await self._ingest(body, Stream.OPENLINEAGE, request, principal)
+        return batch_response(results, accepts_invalid=self._limits.accepts_invalid)
 
     async def _ingest(
         self, payload: bytes, stream: Stream, request: RequestInfo, principal: Principal
@@ -252,16 +274,30 @@ class Collector:
         await (endpoint or self._app)(scope, receive, send)
 
 
+class PipelineState(Protocol):
+    """State of the pipeline that runs beside the collector; `str()` describes it."""
+
+    @property
+    def is_running(self) -> bool:
+        """True while its process runs."""
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts."""
+
+
 def create_collector(
     log: LogWriter,
     limits: RequestLimits,
     streams: Path,
     authenticator: Authenticator | None = None,
     expand_abandoned: Callable[[Path], None] = lambda _: None,
+    read_pipeline_state: Callable[[], PipelineState] | None = None,
 ) -> Collector:
     """Create the collector. It holds the log's lock while it runs, so it also imports notebook `streams`.
 
     `expand_abandoned` completes the streams of killed sessions first. Without an authenticator, access is anonymous.
+    `read_pipeline_state` is for the metrics and `/readyz`.
     """
     metrics, error_log = CollectorMetrics(log.folder), ThrottledErrorLog()
     appender = Appender(log, on_commit=metrics.observe_commit)
@@ -270,9 +306,14 @@ def create_collector(
     gate = RequestGate(authenticator or Authenticator(), rate_limiter)
     handlers = EventHandlers(appender, log.folder / "spool", limits, gate, metrics)
 
+    if read_pipeline_state is not None:
+        metrics.watch_pipeline(lambda: read_pipeline_state().is_running, lambda: read_pipeline_state().restarts)
+
     async def readyz(_: RequestInfo) -> Response:
         check_ready(appender)
-        return PlainTextResponse("ready\n")
+        # Events are accepted while the pipeline is restarted, so its state does not change the status code.
+        pipeline = "" if read_pipeline_state is None else f"pipeline: {read_pipeline_state()}\n"
+        return PlainTextResponse(f"ready\n{pipeline}")
 
     async def metrics_endpoint(request: RequestInfo) -> Response:
         await gate.authenticate(request, AuthScope.READ)
@@ -284,7 +325,7 @@ def create_collector(
             yield
 
     def endpoint(path: str, handler: RequestHandler) -> CollectorEndpoint:
-        return CollectorEndpoint(path, handler, metrics, error_log)
+        return CollectorEndpoint(path, handler, metrics, error_log, accepts_invalid=limits.accepts_invalid)
 
     streams_by_path = {
         "/api/v1/lineage": Stream.OPENLINEAGE,

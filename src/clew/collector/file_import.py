@@ -1,4 +1,4 @@
-"""Import NDJSON files and notebook event files into the log."""
+"""Read event files, and import them and notebook event files into the log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import gzip
 import io
 import logging
 import os
+import re
 import threading
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, BinaryIO, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -40,24 +42,104 @@ def find_event_files(paths: list[Path]) -> Iterator[Path]:
         elif path.is_file():
             yield path
         else:
-            hint = "Pass NDJSON event files or a folder of them."
+            hint = "Pass NDJSON or JSON event files, or a folder of NDJSON files."
             raise UsageError(f"No such file or folder: {path}.", hint=hint)
 
 
-def read_event_lines(path: Path, on_bytes_read: OnBytesRead = lambda _: None) -> Iterator[bytes]:
-    """Yield the non-empty lines of a file; `on_bytes_read` receives the file position."""
+class FileEvent(NamedTuple):
+    """The bytes of an event of a file, and the number of its first line."""
+
+    line: int
+    body: bytes
+
+
+def read_event_file(path: Path, on_bytes_read: OnBytesRead = lambda _: None) -> Iterator[FileEvent]:
+    """Yield the events of a file: lines of NDJSON, items of a JSON list, or objects on several lines.
+
+    `on_bytes_read` receives the file position.
+    """
     count = 0
     try:
         with path.open("rb") as raw, _decompress(path, raw) as file:
-            for line in file:
-                if line.strip():
-                    count += 1
-                    yield line
-                    on_bytes_read(raw.tell())
+            for event in _split_events(FileEvent(*item) for item in enumerate(file, start=1)):
+                count += 1
+                yield event
+                on_bytes_read(raw.tell())
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         hint = "They are stored. Fix the file and import it again; duplicates are skipped."
         raise ClewError(f"Cannot read {path}: {reason}. Events read before the error: {count:,}.", hint=hint) from error
+
+
+def _split_events(lines: Iterator[FileEvent]) -> Iterator[FileEvent]:
+    lines = (line for line in lines if line.body.strip())
+    first, second = next(lines, None), next(lines, None)
+    head = [line for line in (first, second) if line is not None]
+    if first is None or not _is_multi_line(first.body, b"" if second is None else second.body):
+        yield from head
+        yield from lines
+        return
+    # Blank lines between are restored, so that positions in the text are those in the file.
+    text, number = bytearray(), first.line
+    for line in chain(head, lines):
+        text += b"\n" * (line.line - number) + _body(line.body)
+        number = line.line
+    yield from _split_documents(bytes(text), first.line)
+
+
+def _is_multi_line(first: bytes, second: bytes) -> bool:
+    """Return whether a file is not NDJSON: it starts with a list, or with an object that its first line does not end.
+
+    If the second line is an object, the file is NDJSON, and its first line is damaged.
+    """
+    start = first.lstrip()[:1]
+    return start == b"[" or (start == b"{" and not _is_object(first) and not _is_object(second))
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return line.lstrip().startswith(b"{") and bool(_decode_any(line))
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+_decode_any = msgspec.json.Decoder(msgspec.Raw).decode
+_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+
+
+def _split_documents(text: bytes, first_line: int) -> Iterator[FileEvent]:
+    """Yield the outermost objects, also within lists, and any text between them; they need not be valid JSON."""
+    line, counted = first_line, 0
+    for start, end in _document_spans(text):
+        line, counted = line + text.count(b"\n", counted, start), start
+        yield FileEvent(line, text[start:end])
+
+
+def _document_spans(text: bytes) -> Iterator[tuple[int, int]]:
+    depth = start = end = 0
+    for match in _STRINGS_AND_BRACKETS.finditer(text):
+        token = match[0]
+        if token == b"{" or (token == b"[" and depth):
+            if not depth:
+                yield from _stray_span(text, end, match.start())
+                start = match.start()
+            depth += 1
+        elif token in b"]}" and depth:
+            depth -= 1
+            if not depth:
+                end = match.end()
+                yield start, end
+        elif token in b"[]":
+            yield from _stray_span(text, end, match.start())
+            end = match.end()
+    yield from _stray_span(text, start if depth else end, len(text))
+
+
+def _stray_span(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the text between two documents, if it is more than a comma."""
+    stray = text[start:end]
+    if stray.strip(b", \t\r\n"):
+        yield start + len(stray) - len(stray.lstrip(b", \t\r\n")), start + len(stray.rstrip())
 
 
 def _decompress(path: Path, raw: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
@@ -167,13 +249,13 @@ def pending_stream_bytes(folder: Path, log: Path) -> int:
 
 
 def import_files(paths: list[Path], log: LogWriter, on_progress: OnImportProgress = lambda *_: None) -> ImportResult:
-    """Append the events of NDJSON files (plain, gzip or zstd) and folders."""
+    """Append the events of NDJSON and JSON files (plain, gzip or zstd) and folders."""
     read = stored = done = 0
     files = list(find_event_files(paths))
     total = sum(path.stat().st_size for path in files)
     for path in files:
         offset = _FileOffset()
-        for lines in _batches(read_event_lines(path, offset.move)):
+        for lines in _batches(event.body for event in read_event_file(path, offset.move)):
             read += len(lines)
             stored += log.append(IncomingEvent(_stream_for(path, line), path.name, _body(line)) for line in lines)
             on_progress(done + offset.bytes, total, read)

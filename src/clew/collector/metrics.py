@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -107,6 +107,12 @@ class CollectorMetrics:
         self._bytes.inc(stats.bytes)
         self._sync_seconds.observe(stats.seconds)
         self._commit_events.observe(stats.events)
+
+    def watch_pipeline(self, is_running: Callable[[], bool], restarts: Callable[[], int]) -> None:
+        """Add the metrics of the pipeline of `clew up`."""
+        Gauge("clew_pipeline_up", "1 while the pipeline process runs.", registry=self.registry).set_function(is_running)
+        gauge = Gauge("clew_pipeline_restarts", "Restarts of the pipeline process.", registry=self.registry)
+        gauge.set_function(restarts)
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus text format."""

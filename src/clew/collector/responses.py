@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -22,19 +23,9 @@ from clew.server.fast_path import RequestInfo
 
 _EXPECTED_ERRORS: Final = (ClewError, RejectedError, ClientDisconnect)
 _JSON = "application/json"
+_PROBLEM_JSON = "application/problem+json"
 _DEAD_LETTER_HEADER: Final = "clew-dead-letter"
 _CREATED: Final = Response(status_code=201)
-_STATUS_CODES: Final[dict[type[Exception], int]] = {
-    MalformedBodyError: 400,
-    ClientDisconnect: 400,
-    RejectedError: 400,
-    UnauthenticatedError: 401,
-    ForbiddenError: 403,
-    BodyTooLargeError: 413,
-    UnsupportedEncodingError: 415,
-}
-# 503, not 429: the OpenLineage client drops the event on a 429 without Retry-After.
-_UNAVAILABLE: Final = 503
 
 
 class FailedEvent(Struct, omit_defaults=True):
@@ -63,18 +54,40 @@ class BatchResult(Struct):
     failed_events: list[FailedEvent]
 
 
-class ErrorBody(Struct):
-    """JSON body of an error response."""
+class ProblemDetails(Struct, omit_defaults=True):
+    """JSON body of an error response: problem details of RFC 9457, with `code` and `message` as Marquez has them.
 
+    `reason` is why an event is rejected; `failed_events` lists all events of the request that failed.
+    """
+
+    title: str
+    status: int
+    detail: str
     code: int
     message: str
+    reason: str | None = None
+    failed_events: list[FailedEvent] = []
 
 
-def ingest_response(results: Sequence[IngestResult]) -> Response:
-    """Return 201 if all events are stored; otherwise raise the first error."""
+class InvalidEventsError(ClewError):
+    """Events of a request that were stored as dead letters (HTTP 422)."""
+
+    def __init__(self, first: RejectedError, failed_events: list[FailedEvent], received: int) -> None:
+        super().__init__(rejection_message(_summarize(first, failed_events, received)))
+        self.reason = first.reason
+        self.failed_events = failed_events
+
+
+def ingest_response(results: Sequence[IngestResult], *, accepts_invalid: bool = False) -> Response:
+    """Return 201 if all events are valid and stored; otherwise raise the first error.
+
+    With `accepts_invalid`, events that are stored as dead letters get 201, too.
+    """
     for result in results:
         if result.error is not None:
             _raise_first_error(results)
+            if not accepts_invalid:
+                _raise_dead_letters(results)
             return _dead_letter_response(results)
     return _CREATED
 
@@ -85,37 +98,59 @@ def _dead_letter_response(results: Sequence[IngestResult]) -> Response:
     return Response(status_code=201, headers={_DEAD_LETTER_HEADER: ", ".join(sorted(reasons))})
 
 
-def batch_response(results: Sequence[IngestResult]) -> Response:
-    """Return the counts of a batch and each event that was not stored."""
-    failed = [
-        FailedEvent(index, str(result.error), retriable=False)
-        for index, result in enumerate(results)
-        if result.entry is None
-    ]
+def batch_response(results: Sequence[IngestResult], *, accepts_invalid: bool = False) -> Response:
+    """Return the counts of a batch and each event that is invalid or was not stored."""
+    failed = _failed_events(results, accepts_invalid=accepts_invalid)
     summary = BatchSummary(len(results), len(results) - len(failed), len(failed), 0, len(failed))
     body = BatchResult("partial_success" if failed else "success", summary, failed)
     return Response(msgspec.json.encode(body), media_type=_JSON)
 
 
+def _failed_events(results: Sequence[IngestResult], *, accepts_invalid: bool) -> list[FailedEvent]:
+    return [
+        FailedEvent(index, str(result.error), retriable=False)
+        for index, result in enumerate(results)
+        if result.entry is None or (result.error is not None and not accepts_invalid)
+    ]
+
+
 def _raise_first_error(results: Sequence[IngestResult]) -> None:
     """Raise the first error on behalf of all events that were not stored."""
-    failed = [index for index, result in enumerate(results) if result.entry is None]
+    failed = _failed_events(results, accepts_invalid=True)
     if not failed:
         return
-    first = results[failed[0]].error
-    prefix = f"event {failed[0]} and {len(failed) - 1} more of {len(results)}: " if len(results) > 1 else ""
+    first = results[failed[0].index].error
     if isinstance(first, ForbiddenError):
-        raise ForbiddenError(f"{prefix}{first.message}", hint=first.hint)
+        raise ForbiddenError(f"{_prefix(failed, len(results))}{first.message}", hint=first.hint)
     if isinstance(first, RejectedError):
-        raise RejectedError(first.reason, f"{prefix}{first.detail}")
+        raise _summarize(first, failed, len(results))
+
+
+def _raise_dead_letters(results: Sequence[IngestResult]) -> None:
+    failed = _failed_events(results, accepts_invalid=False)
+    first = results[failed[0].index].error
+    if isinstance(first, RejectedError):
+        raise InvalidEventsError(first, failed if len(results) > 1 else [], len(results))
+
+
+def _summarize(first: RejectedError, failed: Sequence[FailedEvent], received: int) -> RejectedError:
+    return RejectedError(first.reason, f"{_prefix(failed, received)}{first.detail}")
+
+
+def _prefix(failed: Sequence[FailedEvent], received: int) -> str:
+    return f"event {failed[0].index} and {len(failed) - 1} more of {received}: " if received > 1 else ""
 
 
 def error_response(error: Exception) -> Response:
     """Return the error response; 503 with Retry-After unless the error is permanent."""
-    status = _STATUS_CODES.get(type(error), _UNAVAILABLE)
-    content = msgspec.json.encode(ErrorBody(status, rejection_message(error)))
+    status, message = _STATUS_CODES.get(type(error), _UNAVAILABLE), rejection_message(error)
+    problem = ProblemDetails(HTTPStatus(status).phrase, status, message, status, message)
+    if isinstance(error, InvalidEventsError | RejectedError):
+        problem.reason = error.reason
+        problem.failed_events = getattr(error, "failed_events", [])
+    content = msgspec.json.encode(problem)
     headers = {"retry-after": str(getattr(error, "retry_after", 1))} if status == _UNAVAILABLE else None
-    return Response(content, status, CHALLENGE if status == 401 else headers, media_type=_JSON)
+    return Response(content, status, CHALLENGE if status == 401 else headers, media_type=_PROBLEM_JSON)
 
 
 def rejection_message(error: Exception) -> str:
@@ -123,6 +158,20 @@ def rejection_message(error: Exception) -> str:
     if isinstance(error, RejectedError):
         return f"Invalid event: {error}."
     return "The request body is incomplete." if isinstance(error, ClientDisconnect) else str(error)
+
+
+_STATUS_CODES: Final[dict[type[Exception], int]] = {
+    MalformedBodyError: 400,
+    ClientDisconnect: 400,
+    RejectedError: 400,
+    UnauthenticatedError: 401,
+    ForbiddenError: 403,
+    BodyTooLargeError: 413,
+    UnsupportedEncodingError: 415,
+    InvalidEventsError: 422,
+}
+# 503, not 429: the OpenLineage client drops the event on a 429 without Retry-After.
+_UNAVAILABLE: Final = 503
 
 
 def is_server_error(error: Exception) -> bool:

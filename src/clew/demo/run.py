@@ -66,7 +66,9 @@ def _capture(home: DataDir, folder: Path, on_progress: ProgressCallback) -> str:
     # Copied because marimo writes next to the notebook, and the package folder may be read-only.
     notebook = folder / NOTEBOOK
     notebook.write_bytes((files("clew.demo") / NOTEBOOK).read_bytes())
-    captured = capture_notebook(notebook, home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder)})
+    captured = capture_notebook(
+        notebook, home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder), "CLEW_PROJECT": str(folder)}
+    )
     if not (home.streams / captured.session_id).is_dir():
         raise ClewError(
             "The notebook ran, but nothing was captured.", hint="Is CLEW_DISABLED set? Unset it and try again."

@@ -14,6 +14,7 @@ from starlette.datastructures import Address
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from clew.server.http_limits import LimitedHttpProtocol
+from clew.server.origin_check import OriginPolicy
 
 # Bounds the cache of heads to a few megabytes; longer heads take the ASGI path.
 _MAX_HEAD_BYTES = 4 << 10
@@ -139,10 +140,14 @@ GetHandler: TypeAlias = Callable[[RequestInfo, bytes], RawResponse | None]
 
 @dataclass(frozen=True)
 class FastPath:
-    """Handlers of the fast path: POST by path, and one for GET with path and query."""
+    """Handlers of the fast path: POST by path, and one for GET with path and query.
+
+    Requests that `policy` rejects take the ASGI path, which returns the error.
+    """
 
     post_handlers: Mapping[bytes, PostHandler] = field(default_factory=dict)
     get_handler: GetHandler | None = None
+    policy: OriginPolicy = field(default_factory=OriginPolicy)
 
 
 class _RequestCycle:
@@ -187,7 +192,7 @@ class FastPathProtocol(LimitedHttpProtocol):
     def _try_fast_path(self, data: bytes) -> bool:
         """Handle a request, or start to buffer it; False if it needs the ASGI path."""
         parsed = parse_request(data)
-        if parsed is None:
+        if parsed is None or self._is_rejected(parsed):
             return False
         request = FastRequest(parsed.head.headers, parsed.body, self.client)
         if not parsed.has_length:
@@ -204,6 +209,10 @@ class FastPathProtocol(LimitedHttpProtocol):
         else:
             handler(request, partial(self._send, self._start_cycle(parsed.head)))
         return True
+
+    def _is_rejected(self, parsed: ParsedRequest) -> bool:
+        method = "POST" if parsed.has_length else "GET"
+        return self.fast_path.policy.find_rejection(method, parsed.head.headers) is not None
 
     def _buffer(self, chunks: list[bytes], data: bytes) -> None:
         """Buffer a chunk; handle the request when it is complete."""

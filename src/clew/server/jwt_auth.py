@@ -15,7 +15,7 @@ import msgspec
 
 from clew.errors import ClewError, UsageError
 from clew.server.auth import Principal, Scope, UnauthenticatedError
-from clew.server.run import LOOPBACK
+from clew.server.origin_check import LOOPBACK
 
 _LOG = logging.getLogger(__name__)
 # Asymmetric only: with a shared secret, a verifier could also issue tokens.

@@ -9,10 +9,9 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import uvicorn
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp
 
 from clew.errors import ClewError, UsageError
 from clew.server.fast_path import FastPath, FastPathProtocol
+from clew.server.origin_check import OriginMiddleware, OriginPolicy
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,7 +54,6 @@ async def healthz(_: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _MAX_PORT = 65535
 _DRAIN_SECONDS = 10
 # Longer than the pauses of producers: a connection closed while they send makes them retry.
@@ -85,15 +84,17 @@ def serve(
     on_ready: Callable[[str], None] = print,
     tls: Tls | None = None,
     fast_path: FastPath | None = None,
+    policy: OriginPolicy | None = None,
 ) -> None:
     """Serve until interrupted. `on_ready` receives a message with the URL.
 
-    Small requests are handled by `fast_path` if it has a handler, else by the application.
+    Small requests are handled by `fast_path` if it has a handler, else by the application. `policy` applies to both.
     """
+    policy = policy or OriginPolicy.of(listener.getsockname()[0])
     on_ready(f"Serving on {listener_url(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
     config = uvicorn.Config(
-        app,
-        http=FastPathProtocol.with_handlers(fast_path or FastPath()),
+        OriginMiddleware(app, policy),
+        http=FastPathProtocol.with_handlers(replace(fast_path or FastPath(), policy=policy)),
         ws="none",
         log_config=None,
         access_log=False,

@@ -239,3 +239,15 @@ def test_unexpected_error_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_error_text_includes_hint() -> None:
     assert str(ClewError("Problem.", hint="Solution.")) == "Problem.\nSolution."
     assert str(ClewError("Problem.")) == "Problem."
+
+
+@pytest.mark.parametrize("sound_pages", [1, 12])
+def test_a_damaged_index_is_one_sentence(sound_pages: int, orders: Any, clew: Run) -> None:
+    path: Path = orders.index
+    content, sound_bytes = path.read_bytes(), sound_pages * (8 << 10)
+    path.write_bytes(content[:sound_bytes] + b"\xa5" * (len(content) - sound_bytes))
+    code, output, errors = clew("show", "--home", str(path.parent))
+    assert (code, output) == (1, "")
+    assert "cannot be read: database disk image is malformed." in errors
+    assert "clew index rebuild" in errors
+    assert "Traceback" not in errors

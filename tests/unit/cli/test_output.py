@@ -11,7 +11,7 @@ from rich.console import Console
 
 from clew.cli import output as screen
 from clew.cli.render.lineage import upstream_tree
-from clew.cli.render.runs import cell_name, cell_table, run_summary
+from clew.cli.render.runs import cell_table, run_summary
 from clew.query.model import CellExecution, CellState, ColumnLineageEdge, DatasetName, LineageStep, NotebookRun
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,12 +42,17 @@ def test_markup_in_code_is_printed_literally(text: str, capsys: pytest.CaptureFi
         ("load", "x = 1", "load"),
         (None, "\n\nx = 1\ny = 2", "x = 1"),
         (None, "", "MJUe"),
-        (None, "y" * 50, "y" * 40),
+        (None, "y" * 50, f"{'y' * 47}…"),
+        ("_", "import pandas as pd\ndf = pd.read_csv('a.csv')", "df = pd.read_csv('a.csv')"),
+        (None, "# Load the orders\ndf = 1", "Load the orders"),
+        (None, "import os", "import os"),
+        (None, 'mo.md(r"""\n    # Orders\n    Text.\n    """)', "Orders"),
+        (None, "mo.md('one')", "one"),
         ("", "x", "x"),
     ],
 )
 def test_cell_name_falls_back_to_code(name: str | None, source: str, expected: str) -> None:
-    assert cell_name(cell(name, source)) == expected
+    assert cell(name, source).title == expected
 
 
 @pytest.mark.parametrize(

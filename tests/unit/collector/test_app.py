@@ -14,6 +14,7 @@ import pytest
 import zstandard
 from starlette.testclient import TestClient
 from tests.support.disks import BlockedDisk
+from tests.support.documented_events import DOCUMENTED_EVENTS
 
 from clew.collector import app, group_commit
 from clew.collector.app import RequestLimits, create_collector
@@ -84,6 +85,13 @@ def test_each_stream_has_its_own_endpoint(path: str, stream: str, client: TestCl
     assert [record.stream for record in read_records(log)] == [stream]
 
 
+@pytest.mark.parametrize(("stream", "event"), DOCUMENTED_EVENTS.items())
+def test_stores_documented_events(stream: str, event: dict[str, Any], client: TestClient, log: LogWriter) -> None:
+    path = LINEAGE if stream == "openlineage" else f"/api/v1/events/{stream}"
+    assert client.post(path, json=event).status_code == 201
+    assert [(record.stream, json.loads(record.body)) for record in read_records(log)] == [(stream, event)]
+
+
 @pytest.mark.parametrize(
     ("encoding", "encode"),
     [
@@ -149,14 +157,35 @@ def test_stores_a_large_event_like_a_small_one(
         (b'{"eventTime": "2026-01-01T10:00:00Z"}', "no_identity"),
         (make_event(schemaURL="https://openlineage.io/spec/9-0-0/OpenLineage.json"), "unknown_schema"),
         (b'{"x": "%s"}' % (b"y" * (1 << 20)), "no_time"),
+        (b"{}", "no_time"),
+        (make_event(run=None, eventType="START"), "no_identity"),
+        (make_event(job=None), "no_identity"),
+        (make_event(job={"namespace": "", "name": "j"}), "invalid_name"),
+        (make_event(job={"namespace": "n", "name": ""}), "invalid_name"),
+        (make_event(inputs=[{"namespace": "n", "name": ""}]), "invalid_name"),
+        (make_event(eventTime=None), "no_time"),
+        (make_event(eventTime="noon"), "no_time"),
     ],
 )
-def test_accepts_an_invalid_json_object_as_a_dead_letter(
+def test_responds_422_to_an_invalid_event_and_stores_it_as_a_dead_letter(
     body: bytes, reason: str, client: TestClient, log: LogWriter
 ) -> None:
     response = client.post(LINEAGE, content=body)
-    assert (response.status_code, response.headers["clew-dead-letter"]) == (201, reason)
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+    problem = response.json()
+    assert (problem["status"], problem["reason"]) == (422, reason)
+    assert problem["detail"].startswith(f"Invalid event: {reason}: ")
     assert read_bodies(log) == [body]
+
+
+def test_can_accept_invalid_events(log: LogWriter) -> None:
+    collector = create_collector(log, RequestLimits(accepts_invalid=True), log.folder.parent / "streams")
+    with TestClient(collector) as client:
+        response = client.post(LINEAGE, content=b'{"x": 1}')
+        batch = client.post(f"{LINEAGE}/batch", content=b'[{"x": 2}, 7]').json()
+    assert (response.status_code, response.headers["clew-dead-letter"]) == (201, "no_time")
+    assert [failed["index"] for failed in batch["failed_events"]] == [1]
+    assert read_bodies(log) == [b'{"x": 1}', b'{"x": 2}']
 
 
 REJECTED_BODIES = {
@@ -189,6 +218,14 @@ def test_stores_the_valid_events_of_a_request(client: TestClient, log: LogWriter
     assert read_bodies(log) == [make_event()]
 
 
+def test_lists_the_invalid_events_of_a_request(client: TestClient, log: LogWriter) -> None:
+    response = client.post(LINEAGE, content=b'[%s, {"x": 1}, {"x": 2}]' % make_event())
+    assert response.status_code == 422
+    assert [failed["index"] for failed in response.json()["failed_events"]] == [1, 2]
+    assert "event 1 and 1 more of 3" in response.json()["detail"]
+    assert read_bodies(log) == [make_event(), b'{"x": 1}', b'{"x": 2}']
+
+
 def test_stores_duplicate_keys_unchanged(client: TestClient, log: LogWriter) -> None:
     body = make_event()[:-1] + b', "producer": "a", "producer": "b"}'
     assert client.post(LINEAGE, content=body).status_code == 201
@@ -200,8 +237,9 @@ def test_batch_response_has_a_result_per_event(client: TestClient, log: LogWrite
     assert response.status_code == 200
     result = response.json()
     assert result["status"] == "partial_success"
-    assert result["summary"] == {"received": 3, "successful": 2, "failed": 1, "retriable": 0, "non_retriable": 1}
-    assert [(failed["index"], failed["retriable"]) for failed in result["failed_events"]] == [(1, False)]
+    assert result["summary"] == {"received": 3, "successful": 1, "failed": 2, "retriable": 0, "non_retriable": 2}
+    assert [(failed["index"], failed["retriable"]) for failed in result["failed_events"]] == [(1, False), (2, False)]
+    assert "no_time" in result["failed_events"][1]["reason"]
     assert read_bodies(log) == [make_event(), b'{"x": 1}']
     assert client.post(f"{LINEAGE}/batch", content=b"[%s]" % make_event()).json()["status"] == "success"
 

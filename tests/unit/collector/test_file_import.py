@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,39 @@ def stream(tmp_path: Path) -> Path:
 def append_text(path: Path, text: bytes) -> None:
     with path.open("ab") as file:
         file.write(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'[{"a": 1}, {"a": "]}"}]',
+        b'{"a": 1}\n{"a": "]}"}',
+        b'[\n  {"a": 1},\n  {"a": "]}"}\n]',
+        b'{\n"a": 1\n}\n{\n"a": "]}"\n}\n',
+        b'{"a":\n1} {"a": "]}"}',
+    ],
+)
+def test_reads_lists_and_objects_on_several_lines(text: bytes, log: LogWriter, tmp_path: Path) -> None:
+    file = tmp_path / "events.json"
+    file.write_bytes(text)
+    assert import_files([file], log) == ImportResult(2, 2)
+    assert [json.loads(body) for body in read_bodies(log)] == [{"a": 1}, {"a": "]}"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "bodies"),
+    [
+        (b'[{"a": 1}, 7, "x"]', [b'{"a": 1}', b'7, "x"']),
+        (b'{\n"a": 1,\n}\n{"b": 2}', [b'{\n"a": 1,\n}', b'{"b": 2}']),
+        (b'[{"a": 1}, {"b"', [b'{"a": 1}', b'{"b"']),
+        (b'{\n"a": 1\n}}\n', [b'{ "a": 1 }', b"}"]),
+    ],
+)
+def test_text_that_is_no_event_is_stored_too(text: bytes, bodies: list[bytes], log: LogWriter, tmp_path: Path) -> None:
+    file = tmp_path / "events.json"
+    file.write_bytes(text)
+    import_files([file], log)
+    assert read_bodies(log) == bodies
 
 
 @pytest.mark.parametrize(

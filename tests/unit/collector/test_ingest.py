@@ -23,7 +23,7 @@ def is_correct_reason(reason: str, body: bytes) -> bool:
     event = json.loads(body)
     if reason == "no_time":
         return "eventTime" not in event
-    return reason == "no_identity" and not {"run", "job", "dataset"} & event.keys()
+    return reason == "no_identity" and not (event.get("run", {}).get("runId") and event.get("job"))
 
 
 def test_accepts_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
@@ -36,11 +36,11 @@ def test_accepts_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
             encoding = list(ENCODINGS)[number % len(ENCODINGS)]
             headers = {"content-encoding": encoding}
             response = client.post(LINEAGE, content=ENCODINGS[encoding](body), headers=headers)
-            assert response.status_code == 201, body
-            if "clew-dead-letter" in response.headers:
-                dead_letters[body] = response.headers["clew-dead-letter"]
+            assert response.status_code in {201, 422}, body
+            if response.status_code == 422:
+                dead_letters[body] = response.json()["reason"]
         batch = client.post(f"{LINEAGE}/batch", content=b"[%s]" % b",".join(bodies)).json()
-    assert batch["summary"]["successful"] == len(bodies)
+    assert batch["summary"]["failed"] == len(dead_letters) < 3
     assert [body for body, reason in dead_letters.items() if not is_correct_reason(reason, body)] == []
     ranges = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
     stored = [decode_record(text).body for range_ in ranges for _, text in read_lines(range_)]

@@ -59,7 +59,8 @@ def test_counts_events_by_outcome(client: TestClient) -> None:
     assert metrics["clew_collector_events_total stored openlineage"] == 3
     assert metrics["clew_collector_events_total dead_letter openlineage"] == 1
     assert metrics["clew_collector_events_total failed openlineage"] == 2
-    assert metrics[f"clew_collector_responses_total {LINEAGE} 201"] == 3
+    assert metrics[f"clew_collector_responses_total {LINEAGE} 201"] == 2
+    assert metrics[f"clew_collector_responses_total {LINEAGE} 422"] == 1
     assert metrics[f"clew_collector_responses_total {LINEAGE} 400"] == 1
     assert metrics[f"clew_collector_responses_total {LINEAGE}/batch 200"] == 1
     assert metrics["clew_collector_sync_seconds_count"] == 4

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from clew.cli.options import home_option, json_flag, spark_options
 from clew.cli.output import format_count, print_json, show_progress, stderr_console, stdout_console
 from clew.config import DEFAULT_PORT, resolve_setting
 from clew.data_dir import DataDir
-from clew.errors import UsageError
+from clew.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from clew.demo.run import DemoResult
@@ -37,8 +39,10 @@ def run_command(out: Path | None, home: Path | None, as_json: bool, arguments: t
 
     \b
     clew run notebook.py
+    clew run notebook.ipynb
     clew run script.py --script-option value
     clew run -- marimo edit notebook.py
+    clew run -- jupyter nbconvert --execute --to html notebook.ipynb
     """  # noqa: D301 - click looks for the character itself
     root = ensure_writable_folder(out) if out is not None else ensure_writable_folder(DataDir.find(home).streams)
     before = _sessions_in(root)
@@ -67,7 +71,15 @@ def _complete_streams(folder: Path) -> None:
 
 
 def _run_process(command: list[str], environment: dict[str, str]) -> int:
-    with subprocess.Popen(command, env=environment) as process:
+    # Commands of this environment are found even if it is not activated.
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        raise UsageError(
+            f"There is no file or command {command[0]!r}.",
+            hint="Pass the path of a notebook or script, or a command after `--`.",
+        )
+    with subprocess.Popen(command, env=environment, executable=program) as process:
         while True:
             try:
                 code = process.wait()
@@ -81,12 +93,14 @@ def _run_process(command: list[str], environment: dict[str, str]) -> int:
 def build_command_line(arguments: tuple[str, ...]) -> list[str]:
     """Build the command line: Python files, `marimo` and `python` run with this interpreter under capture."""
     first, *rest = arguments
-    if first.endswith(".py"):
+    if first.endswith((".py", ".ipynb")):
         if not Path(first).is_file():
             raise UsageError(
                 f"No such file: {first}.", hint="Pass the path of a notebook or script, or a command after `--`."
             )
-        if Notebook.read(Path(first)) is not None:
+        if first.endswith(".ipynb"):
+            _check_jupyter(rest)
+        elif Notebook.read(Path(first)) is not None:
             validate_notebook(first)
         return capture_command([first, *rest])
     if Path(first).name in ("python", "python3") and rest and (rest[0] == "-m" or rest[0].endswith(".py")):
@@ -94,6 +108,16 @@ def build_command_line(arguments: tuple[str, ...]) -> list[str]:
     if first == "marimo":
         return capture_command(["-m", "marimo", *rest])
     return list(arguments)
+
+
+def _check_jupyter(arguments: list[str]) -> None:
+    for module in ("nbclient", "ipykernel"):
+        if find_spec(module) is None:
+            raise MissingExtraError.for_module("jupyter", module)
+    if arguments:
+        raise UsageError(
+            f"A Jupyter notebook takes no arguments: {' '.join(arguments)}.", hint="Use papermill to pass parameters."
+        )
 
 
 def _environment(root: Path, *, is_session_folder: bool) -> dict[str, str]:
@@ -140,7 +164,8 @@ def demo_command(
         _print_demo(demo, home)
     if (not as_json and _confirm_serving()) if is_serving is None else is_serving:
         from clew.cli.serving import build_read_app
-        from clew.server.run import LOOPBACK, listen, serve
+        from clew.server.origin_check import LOOPBACK
+        from clew.server.run import listen, serve
 
         with listen(LOOPBACK[0], port) as listener:
             serve(build_read_app(home), listener, stderr_console().print)

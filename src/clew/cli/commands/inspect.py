@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+import msgspec
 from msgspec import Raw, Struct
 from rich.table import Table
 from rich.text import Text
 
 from clew import __version__
-from clew.cli.options import index_option, json_option, lake_option
+from clew.cli.options import json_option, lake_option
 from clew.cli.output import format_bytes, format_count, new_table, stderr_console, stdout_console
-from clew.collector.file_import import find_event_files, read_event_lines
+from clew.collector.file_import import FileEvent, find_event_files, read_event_file
 from clew.config import SETTINGS, ResolvedSetting, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -42,11 +43,11 @@ def _print_run_facets(run: RunFacets) -> None:
     for verb, datasets in (("read", run.inputs), ("wrote", run.outputs)):
         for dataset in datasets:
             facets = {**dataset.facets, **dataset.input_facets, **dataset.output_facets}
-            _print_facets(f"{verb} {_dataset_title(dataset)}", facets)
+            _print_facets(_title(verb, dataset, dataset.version), facets)
 
 
 def _print_job_facets(job: RunJobFacets | JobFacetSet) -> None:
-    _print_facets(f"job {job.namespace} {job.name}", job.facets)
+    _print_facets(_title("job", job), job.facets)
 
 
 @facets_group.command("run")
@@ -81,74 +82,105 @@ class JobFacetSet(Struct, frozen=True):
 
 
 class DatasetFacetSet(Struct, frozen=True):
-    """Facets of one version of a dataset."""
+    """Facets of one version of a dataset; input facets are those of its last reads."""
 
     namespace: str
     name: str
     version: str | None
     facets: Mapping[str, Raw]
+    input_facets: Mapping[str, Raw] = {}
 
 
 @facets_group.command("job")
 @click.argument("namespace")
 @click.argument("name")
 @json_option(_print_job_facets)
-@index_option
+@lake_option
 def facets_job(namespace: str, name: str, home: DataDir) -> JobFacetSet:
     """Show the current facets of a job."""
-    _, facets = _find_facets(home, "job", namespace, name)
+    _, facets, _ = _find_facets(home, "job", namespace, name)
     return JobFacetSet(namespace, name, facets)
+
+
+def _print_dataset_facets(dataset: DatasetFacetSet) -> None:
+    _print_facets(_title("dataset", dataset, dataset.version), dataset.facets)
+    if dataset.input_facets:
+        _print_facets("as input of the last runs that read it", dataset.input_facets)
 
 
 @facets_group.command("dataset")
 @click.argument("namespace")
 @click.argument("name")
 @click.option("--dataset-version", "version", help="Dataset version (default: the latest).")
-@json_option(lambda dataset: _print_facets(f"dataset {_dataset_title(dataset)}", dataset.facets))
-@index_option
+@json_option(_print_dataset_facets)
+@lake_option
 def facets_dataset(namespace: str, name: str, version: str | None, home: DataDir) -> DatasetFacetSet:
-    """Show the current facets of a dataset."""
+    """Show the current facets of a dataset, and without a version the input facets of its last reads."""
     return DatasetFacetSet(namespace, name, *_find_facets(home, "dataset", namespace, name, version))
 
 
 def _find_facets(
     home: DataDir, kind: Literal["job", "dataset"], namespace: str, name: str, version: str | None = None
-) -> tuple[str | None, Mapping[str, Raw]]:
-    from clew.index.queries.reader import IndexReader
+) -> tuple[str | None, Mapping[str, Raw], Mapping[str, Raw]]:
+    """Return the version, its facets and the input facets of an entity; raise if it has none."""
+    from clew.query.context import QueryResources
+    from clew.query.entities.datasets import describe_dataset
     from clew.query.entities.facets import find_facets
     from clew.query.graph.nodes import Node
     from clew.query.names import resolve_node_id
 
-    with IndexReader(home.index) as index:
+    with QueryResources(home.index, home.lake, is_one_shot=True) as resources, resources.reader() as index:
         node = Node(kind, namespace, name)
         # Raises if the entity is unknown. The id alone may be that of another one: names can contain colons.
         resolve_node_id(index, node.id)
         selected, facets = find_facets(index, node, version)
-    if not facets:
-        hint = "Facets of events ingested with --raw-only are added by `clew pipeline backfill`."
+        is_current = kind == "dataset" and version is None
+        input_facets = describe_dataset(index, (namespace, name)).input_facets if is_current else {}
+        is_truncated = index.has_truncated_facets
+    if is_truncated:
+        warning = "Facets of older events are not backfilled yet and may be missing: run `clew pipeline backfill`."
+        stderr_console().print(warning)
+    if not facets and not input_facets:
         subject = kind.capitalize() if version is None else f"Version {version!r} of {kind}"
+        hint = "Its events contain none." if version is None else "Omit --dataset-version for the latest with facets."
         raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=hint)
-    return selected, facets
+    return selected, facets, input_facets
 
 
-def _dataset_title(dataset: RunDatasetFacets | DatasetFacetSet) -> str:
-    return f"{dataset.namespace} {dataset.name}" + (f" (version {dataset.version})" if dataset.version else "")
+def _title(
+    prefix: str, entity: RunJobFacets | JobFacetSet | RunDatasetFacets | DatasetFacetSet, version: str | None = None
+) -> str:
+    parts = [prefix, entity.namespace, entity.name, f"(version {version})" if version else ""]
+    return " ".join(part for part in parts if part)
 
 
 def _print_facets(title: str, facets: Mapping[str, Raw]) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False, title=title, title_justify="left")
-    table.add_column(no_wrap=True, min_width=max(map(len, facets), default=0))
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    """Print one facet per line, wrapped on a terminal and not in a file or pipe."""
+    console, width = stdout_console(), max(map(len, facets), default=0)
+    console.print(title, style="italic", soft_wrap=True)
+    table = new_table()
+    table.add_column(no_wrap=True, min_width=width)
+    table.add_column(overflow="fold")
     for name, facet in facets.items():
-        table.add_row(name, bytes(facet).decode())
-    stdout_console().print(table)
+        if console.is_terminal:
+            table.add_row(name, _format_facet(bytes(facet)))
+        else:
+            click.echo(f"{name:{width}}  {_format_facet(bytes(facet))}")
+    console.print(table)
+
+
+def _format_facet(facet: bytes) -> str:
+    """Format a facet as one line of JSON, with the keys that describe the facet itself last."""
+    try:
+        members = msgspec.json.decode(facet, type=dict[str, Raw])
+        facet = msgspec.json.encode(dict(sorted(members.items(), key=lambda member: member[0].startswith("_"))))
+    except msgspec.DecodeError:
+        # Not an object.
+        pass
+    return msgspec.json.format(facet.decode(), indent=0)
 
 
 _STYLES = {"error": "red", "warning": "yellow"}
-_SPEC_HINT = """\
-Standard facets were checked for _producer and _schemaURL only, because clew does not include the full spec. To check
-all fields, git clone --depth 1 https://github.com/OpenLineage/OpenLineage and pass its directory spec with --spec or
-CLEW_SPEC."""
 
 
 class ValidationReport(Struct):
@@ -174,8 +206,6 @@ def _print_report(report: ValidationReport) -> None:
     total = sum(report.events.values())
     summary = f"{format_count(total, 'event')}{f' ({events})' if events else ''}: {report.valid:,} valid"
     console.print(f"{summary}; {format_count(report.errors, 'error')}, {format_count(report.warnings, 'warning')}.")
-    if report.spec == "core" and report.events.get("openlineage"):
-        stderr_console().print(_SPEC_HINT)
 
 
 @click.command("validate")
@@ -184,7 +214,7 @@ def _print_report(report: ValidationReport) -> None:
     "--spec",
     type=click.Path(path_type=Path),
     default=lambda: resolve_setting("spec").value,
-    help="Directory of the OpenLineage schemas, to validate standard facets in full.",
+    help="Directory of the OpenLineage schemas to use instead of those of clew.",
 )
 @click.option(
     "--limit", type=click.IntRange(0), default=50, show_default=True, help="Maximum number of issues to list."
@@ -193,8 +223,8 @@ def _print_report(report: ValidationReport) -> None:
 def validate_command(paths: tuple[Path, ...], spec: Path | None, limit: int) -> ValidationReport:
     """Validate event files against the schemas and lint them.
 
-    FILE is NDJSON, plain, .gz or .zst, or a directory of such files. Exits with 1 if an event violates a schema or
-    could not be ingested; warnings alone are not a failure.
+    FILE is NDJSON, or JSON with one object, a list, or several objects; plain, .gz or .zst. A directory is searched for
+    NDJSON files. Exits with 1 if an event violates a schema or could not be ingested; warnings alone are not a failure.
     """
     rules = OpenLineageSpec.core() if spec is None else OpenLineageSpec.from_folder(spec)
     validator, levels, counts = EventValidator(rules), Counter[str](), Counter[str]()
@@ -217,14 +247,14 @@ def validate_command(paths: tuple[Path, ...], spec: Path | None, limit: int) -> 
 
 def _find_issues(validator: EventValidator, paths: list[Path]) -> Iterator[Issue]:
     for file in find_event_files(paths):
-        for line, body in enumerate(_read_lines(file), start=1):
+        for line, body in _read_events(file):
             yield from validator.validate(str(file), line, body)
     yield from validator.check_runs()
 
 
-def _read_lines(file: Path) -> Iterator[bytes]:
+def _read_events(file: Path) -> Iterator[FileEvent]:
     try:
-        yield from read_event_lines(file)
+        yield from read_event_file(file)
     except ClewError as error:
         raise ClewError(error.message, hint="Fix the file and validate it again.") from error
 

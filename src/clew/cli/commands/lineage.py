@@ -12,6 +12,7 @@ import click
 from clew.cli.completion import complete_column, complete_dataset, complete_session
 from clew.cli.options import (
     frames_option,
+    fresh_index_option,
     index_option,
     json_flag,
     json_option,
@@ -59,7 +60,7 @@ def _print_lineage(result: LineageResult | LineageStep) -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help=_LIMIT_HELP)
 @view_options
 @json_option(_print_lineage)
-@index_option
+@fresh_index_option
 def upstream_command(
     name: str, depth: int, limit: int, view: ViewOptions, home: DataDir
 ) -> LineageResult | LineageStep:
@@ -78,7 +79,7 @@ def upstream_command(
 @limits_options(200, "nodes")
 @view_options
 @json_option(_print_lineage)
-@index_option
+@fresh_index_option
 def downstream_command(name: str, limits: TraversalLimits, view: ViewOptions, home: DataDir) -> LineageResult:
     """Show what depends on a column, dataset, job or run.
 
@@ -93,7 +94,7 @@ def downstream_command(name: str, limits: TraversalLimits, view: ViewOptions, ho
 @click.argument("end", metavar="B", shell_complete=complete_column)
 @view_options
 @json_flag
-@index_option
+@fresh_index_option
 def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Show the shortest path between two columns, or between two datasets or jobs, along the data flow.
 
@@ -114,7 +115,12 @@ def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: D
 
 def _print_impact(result: ImpactResult) -> None:
     if result.affected:
-        stdout_console().print(impact_table(result))
+        stdout_console().print(impact_table(result.affected))
+    elif result.in_memory:
+        stdout_console().print(impact_table(result.in_memory))
+        count = format_count(len(result.in_memory), "in-memory frame")
+        stderr_console().print(f"No file or table is affected. In the notebook, it reaches {count}.")
+        return
     summary = f"{format_count(result.direct, 'dataset')} affected directly, {result.indirect:,} indirectly"
     stderr_console().print(f"{summary}{'; truncated, raise --limit' if result.is_truncated else ''}.")
 
@@ -124,7 +130,7 @@ def _print_impact(result: ImpactResult) -> None:
 @limits_options(1000, "columns")
 @frames_option
 @json_option(_print_impact)
-@index_option
+@fresh_index_option
 def impact_command(name: str, limits: TraversalLimits, include_frames: bool, home: DataDir) -> ImpactResult:  # noqa: FBT001
     """Show which datasets are affected by changing a column.
 
@@ -139,7 +145,7 @@ def impact_command(name: str, limits: TraversalLimits, include_frames: bool, hom
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results.")
 @click.option("--wait-for-index", is_flag=True, help="Wait until new events are in the search index.")
 @json_flag
-@index_option
+@fresh_index_option
 def search_command(words: tuple[str, ...], limit: int, wait_for_index: bool, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Search jobs and datasets by name, column, description, tag, code and facets, and runs by id.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -18,13 +18,15 @@ import click
 from clew.capture.emit.worker import expand_abandoned
 from clew.cli.options import facet_order_option, json_flag, json_option, lake_option, parse_age, spark_options
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
-from clew.collector.file_import import import_files, import_streams
+from clew.collector.file_import import import_files, import_streams, pending_stream_bytes
+from clew.config import resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import ClewError
 from clew.eventlog.segments import end_position
 from clew.eventlog.writer import LogLockedError, LogWriter
 from clew.events.decoding import RejectionReason
 from clew.events.facets import FacetOrder
+from clew.pipeline.supervisor import exit_with_parent
 
 if TYPE_CHECKING:
     from clew.cli.progress import ProgressDisplay
@@ -137,7 +139,7 @@ def pipeline_run(
     metrics = _metrics(home, is_enabled=metrics_file is not None)
     with show_progress() as progress:
         progress("Reading events")
-        check_log_offsets(home)
+        check_log_offsets(home, progress)
         try:
             with LogWriter(home.create().log) as log:
                 expand_abandoned(home.streams)
@@ -160,6 +162,27 @@ def pipeline_run(
     sys.exit(1 if stats.rejected else 0)
 
 
+def ingest_new_events(home: DataDir) -> None:
+    """Ingest events that notebooks wrote since the last run; nothing if another process ingests, or without Spark."""
+    if find_spec("pyspark") is None or not pending_stream_bytes(home.streams, home.log):
+        return
+    from clew.pipeline.locks import LockedError
+    from clew.pipeline.pipeline import open_pipeline
+
+    with show_progress() as progress:
+        progress("Ingesting new events of notebooks")
+        try:
+            with LogWriter(home.create().log) as log:
+                expand_abandoned(home.streams)
+                import_streams(home.streams, log)
+            master = str(resolve_setting("master").value)
+            with open_pipeline(home, on_progress=progress, master=master, conf={}) as pipeline:
+                pipeline.run()
+        except (LogLockedError, LockedError):
+            # `clew up` or `clew pipeline stream` owns the pipeline and ingests the events itself.
+            return
+
+
 @pipeline_group.command("stream")
 @click.option(
     "--maintenance/--no-maintenance",
@@ -178,7 +201,7 @@ def pipeline_run(
 @_log_retention_option
 @click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
-@click.option("--parent", type=int, hidden=True, help="Stop when this parent process has exited.")
+@click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
 @lake_option
 @spark_options
@@ -189,29 +212,30 @@ def pipeline_stream(  # noqa: PLR0913
     log_retention: timedelta | None,
     metrics_port: int | None,
     metrics_host: str,
-    parent: int | None,
+    is_child: bool,
     as_json: bool,
     home: DataDir,
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM."""
+    """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM.
+
+    At a stop, received events are ingested for a few seconds; the others stay in the log. Derived tables are not
+    refreshed then.
+    """
     from clew.lake.history import recent_rejections
     from clew.pipeline.maintenance import MaintenanceConfig
     from clew.pipeline.pipeline import open_pipeline
     from clew.pipeline.preflight import check_log_offsets
 
+    if is_child:
+        exit_with_parent()
     stop = Event()
     metrics = _metrics(home, is_enabled=metrics_port is not None)
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
-        check_log_offsets(home)
+        check_log_offsets(home, progress)
         import_events = _stream_importer(home, stack)
-
-        def on_poll() -> None:
-            if parent is not None and os.getppid() != parent:
-                stop.set()
-            import_events()
 
         if metrics_port is not None:
             port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port))
@@ -224,7 +248,7 @@ def pipeline_stream(  # noqa: PLR0913
         progress("Ingesting events; Ctrl-C stops")
         stats = pipeline.stream(
             stop,
-            on_poll=on_poll,
+            on_poll=import_events,
             maintenance=MaintenanceConfig(refresh_interval_seconds=60 * refresh_minutes, log_retention=log_retention)
             if has_maintenance
             else None,
@@ -272,7 +296,7 @@ def _print_maintenance(result: MaintenanceResult) -> None:
     if result.is_refreshed:
         console.print("Refreshed derived tables.")
     if result.is_refresh_deferred:
-        console.print("Derived tables are stale; the running pipeline refreshes them when it stops.")
+        console.print("Derived tables are stale; the running pipeline refreshes them.")
 
 
 @pipeline_group.command("compact")

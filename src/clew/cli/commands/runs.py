@@ -12,8 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from clew.cli.completion import complete_dataset, complete_session
-from clew.cli.options import index_option, json_flag, json_option, lake_option, parse_age, spark_options
+from clew.cli.options import (
+    fresh_index_option,
+    index_option,
+    json_flag,
+    json_option,
+    lake_option,
+    parse_age,
+    spark_options,
+)
 from clew.cli.output import (
+    format_bytes,
     format_count,
     format_duration,
     format_megabytes,
@@ -28,11 +37,12 @@ from clew.cli.output import (
 from clew.cli.render.runs import cell_table, run_summary
 from clew.data_dir import DataDir
 from clew.errors import UsageError
+from clew.query.entities.model import AssertionResult
 from clew.query.entities.runs import SLOW_SAMPLE_SIZE, JobRunSummary, RunSelection
 from clew.query.model import NotebookRun
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name
-from clew.query.notebooks.reports import SessionResources, TimelineEntry, build_timeline
-from clew.query.quality import ColumnDrift, DatasetDrift
+from clew.query.notebooks.reports import Downstream, SessionResources, TimelineEntry, build_timeline
+from clew.query.quality import ColumnDrift, ColumnMetrics, DatasetDrift, QualityCounts
 from clew.query.service import NotebookService
 
 if TYPE_CHECKING:
@@ -48,18 +58,24 @@ def _print_runs(runs: list[JobRunSummary]) -> None:
     if not runs:
         stderr_console().print("No runs found.")
         return
-    titles = ("started", "state", "duration", "job", "run", "error")
-    table = new_table(*titles, right={"duration"}, no_wrap={"started", "state", "duration", "run"})
+    has_tests = any(run.tests is not None for run in runs)
+    titles = ("started", "state", "duration", *(("tests",) if has_tests else ()), "job", "run", "error")
+    table = new_table(*titles, right={"duration"}, no_wrap={"started", "state", "duration", "tests", "run"})
     for run in runs:
         table.add_row(
             "" if run.started_at is None else f"{run.started_at:%Y-%m-%d %H:%M:%S}",
             Text(run.state.lower(), style=_STYLES.get(run.state, "")),
             "" if run.duration_ms is None else format_duration(run.duration_ms),
+            *((_format_tests(run.tests),) if has_tests else ()),
             run.job_name or "",
             run.session_id or run.run_uuid,
             Text(shorten((run.error or "").strip().partition("\n")[0], _MAX_ERROR), style="red"),
         )
     stdout_console(_MIN_WIDTH).print(table)
+
+
+def _format_tests(tests: QualityCounts | None) -> Text:
+    return Text() if tests is None else Text(str(tests), style="red" if tests.failed else "green")
 
 
 @click.command("runs")
@@ -75,7 +91,7 @@ def _print_runs(runs: list[JobRunSummary]) -> None:
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs.")
 @json_option(_print_runs)
-@index_option
+@fresh_index_option
 def runs_command(selection: RunSelection | None, since: str | None, limit: int, home: DataDir) -> list[JobRunSummary]:
     """List runs of notebooks and other jobs, newest first.
 
@@ -89,7 +105,7 @@ def runs_command(selection: RunSelection | None, since: str | None, limit: int, 
 @click.command("show")
 @click.argument("session", required=False, shell_complete=complete_session)
 @json_option(lambda run: stdout_console().print(run_summary(run), cell_table(run), sep="\n"))
-@index_option
+@fresh_index_option
 def show_command(session: str | None, home: DataDir) -> NotebookRun:
     """Show a notebook run: its cells with time and memory, and the datasets read and written.
 
@@ -107,6 +123,20 @@ def _load_run(service: NotebookService, session: str | None) -> NotebookRun:
 
 
 _MAX_DETAIL = 90
+_RESULTS = {True: Text("passed", "green"), False: Text("failed", "red"), None: Text("unknown", "yellow")}
+# Titles of metrics, and their fields.
+_METRICS = {
+    "nulls": "null_count",
+    "distinct": "distinct_count",
+    "min": "min",
+    "max": "max",
+    "average": "average",
+    "sum": "sum",
+    "values": "count",
+    "quantiles": "quantiles",
+}
+_BASIC_METRICS = frozenset({"nulls", "distinct", "min", "max"})
+_MAX_CODE = 48
 
 
 @click.group("report")
@@ -120,7 +150,7 @@ def report_group() -> None:
 @json_option(lambda sessions: stdout_console().print(_resource_table(sessions)))
 @index_option
 def report_performance(session: str | None, limit: int, home: DataDir) -> list[SessionResources]:
-    """Show time and memory per session, and the slowest cells.
+    """Show time and memory per session, the slowest cells and operations, and what depends on them.
 
     SESSION is a session id; by default the latest sessions are shown.
     """
@@ -146,7 +176,7 @@ def report_audit(session: str | None, home: DataDir) -> list[TimelineEntry]:
 @json_option(lambda drift: stdout_console().print(*_drift_parts(drift), sep="\n"))
 @index_option
 def report_quality(dataset: str, home: DataDir) -> DatasetDrift:
-    """Show how a dataset changed between runs: rows, columns, types and column metrics.
+    """Show data quality tests of a dataset, and how it changed between runs: rows, columns, types, column metrics.
 
     A unique suffix of the dataset name is enough.
     """
@@ -212,7 +242,8 @@ def report_lake(
 
 
 def _resource_table(sessions: list[SessionResources]) -> Table:
-    table = new_table("session", "notebook", "cell", "state", "time", "memory", right={"time", "memory"})
+    figures = ("time", "memory", "operations", "per operation", "per column", "downstream")
+    table = new_table("session", "notebook", "cell", "state", *figures, right=set(figures))
     for session in sessions:
         cells = format_count(session.cell_count, "cell")
         table.add_row(
@@ -226,8 +257,34 @@ def _resource_table(sessions: list[SessionResources]) -> Table:
         )
         for cell in session.slowest:
             increase = "" if cell.memory_increase_mb is None else f"{cell.memory_increase_mb:+,.0f} MB"
-            table.add_row("", "", cell.cell, cell.state, format_duration(cell.duration_ms), increase)
+            table.add_row(
+                *("", "", cell.cell, cell.state, format_duration(cell.duration_ms), increase),
+                str(cell.operations),
+                *map(_format_cost, (cell.ms_per_operation, cell.ms_per_column)),
+                _format_downstream(cell.downstream),
+            )
+        for operation in session.slowest_operations:
+            code = shorten(f"  {operation.cell or ''}: {operation.code}", _MAX_CODE)
+            table.add_row(
+                *("", "", code, "", format_duration(operation.duration_ms), "", "", ""),
+                _format_cost(operation.ms_per_column),
+                _format_downstream(operation.downstream),
+                style="dim",
+            )
     return table
+
+
+def _format_cost(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else format_duration(milliseconds)
+
+
+def _format_downstream(downstream: Downstream) -> str:
+    if not downstream.operations:
+        return ""
+    return (
+        f"{format_count(downstream.operations, 'operation')}, {format_count(downstream.columns, 'column')}, "
+        f"{format_count(downstream.datasets, 'dataset')}"
+    )
 
 
 def _timeline_table(entries: list[TimelineEntry]) -> Table:
@@ -247,27 +304,71 @@ def _drift_parts(drift: DatasetDrift) -> Iterator[Table | str]:
     counts = [run.row_count for run in drift.runs if run.row_count is not None]
     rows = f", {min(counts):,} to {max(counts):,} rows" if counts else ""
     summary = f"{format_count(len(drift.runs), 'read or write', 'reads and writes')}{rows}"
-    yield f"{full_name(drift.dataset)}  {summary}"
-    table = new_table("column", "type", "nulls", "distinct", "min", "max")
-    for column in drift.columns:
-        table.add_row(
-            column.column, f"{column.type or ''}{'' if column.is_current else ' (removed)'}", *_metric_changes(column)
-        )
-    yield table
+    sizes = [run.bytes for run in drift.runs if run.bytes is not None]
+    yield f"{full_name(drift.dataset)}  {summary}{f', {format_bytes(sizes[0])}' if sizes else ''}"
+    if drift.assertions:
+        yield from ("", _test_table(drift.assertions), "")
+    yield _metric_table(drift.columns)
     for change in drift.schema_changes:
         parts = {"added": change.added, "removed": change.removed, "retyped": change.retyped}
         changes = "; ".join(f"{word} {', '.join(names)}" for word, names in parts.items() if names)
         yield f"{'' if change.at is None else f'{change.at:%Y-%m-%d %H:%M:%S}  '}{changes}  (run {change.run_uuid})"
 
 
-def _metric_changes(column: ColumnDrift) -> Iterator[str]:
-    yield _format_change(column.first_null_share, column.last_null_share, ".1%")
-    for name in ("distinct_count", "min", "max"):
+def _test_table(results: tuple[AssertionResult, ...]) -> Table:
+    table = new_table("result", "test", "column", "expected", "actual", "severity", "at", "run", no_wrap={"result"})
+    for result in results:
+        table.add_row(
+            _RESULTS[result.success],
+            result.name or result.assertion,
+            result.column or "",
+            result.expected or "",
+            result.actual or "",
+            result.severity or "",
+            "" if result.at is None else f"{result.at:%Y-%m-%d %H:%M:%S}",
+            result.run_uuid or "",
+        )
+    return table
+
+
+def _metric_table(columns: tuple[ColumnDrift, ...]) -> Table:
+    rows = [_metric_changes(column) for column in columns]
+    # Most producers report few metrics.
+    shown = [name for name in _METRICS if name in _BASIC_METRICS or any(row[name] for row in rows)]
+    table = new_table("column", "type", *shown)
+    for column, row in zip(columns, rows, strict=True):
+        column_type = f"{column.type or ''}{'' if column.is_current else ' (removed)'}"
+        table.add_row(column.column, column_type, *(row[name] for name in shown))
+    return table
+
+
+def _metric_changes(column: ColumnDrift) -> dict[str, str]:
+    # Without a row count, nulls have no share.
+    changes = {
+        "nulls": _format_change(column.first_null_share, column.last_null_share, ".1%"),
+        "distinct": _format_change(_format_distinct(column.first), _format_distinct(column.last), ""),
+    }
+    for title, name in _METRICS.items():
         first, last = (None if metrics is None else getattr(metrics, name) for metrics in (column.first, column.last))
-        yield _format_change(first, last, "")
+        changes[title] = changes.get(title) or _format_change(first, last, "")
+    return changes
+
+
+def _format_distinct(metrics: ColumnMetrics | None) -> str | None:
+    """Format a distinct count, with `~` before an estimate."""
+    if metrics is None or metrics.distinct_count is None:
+        return None
+    return f"{'~' if metrics.sampled else ''}{metrics.distinct_count}"
 
 
 def _format_change(first: object, last: object, spec: str) -> str:
+    if isinstance(last, dict):
+        return " ".join(f"{key}: {_format_value(value)}" for key, value in last.items())
     if last is None:
         return ""
-    return f"{last:{spec}}" if first is None or first == last else f"{first:{spec}} → {last:{spec}}"
+    texts = [f"{value:{spec}}" if spec and value is not None else _format_value(value) for value in (first, last)]
+    return texts[1] if first is None or first == last else f"{texts[0]} → {texts[1]}"
+
+
+def _format_value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else str(value)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -19,13 +16,15 @@ from clew.cli.options import home_option, index_option, json_flag, json_option, 
 from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir
-from clew.errors import ClewError, UsageError
+from clew.errors import UsageError
 from clew.eventlog.writer import LogWriter
 from clew.server.auth import KeyFile, Scope
 from clew.server.run import listen, listener_url
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
+
+    from clew.pipeline.supervisor import PipelineSupervisor
 
 _LOG = logging.getLogger("clew.collector")
 # Marquez's port, which the examples of OpenLineage clients use.
@@ -58,13 +57,13 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
     from clew.server.run import configure_logging, serve
 
     authenticator = server.authenticator(home)
-    limits = RequestLimits(body_bytes=max_body_mb << 20, requests_per_second=max_rate)
+    limits = RequestLimits(max_body_mb << 20, max_rate, server.accepts_invalid)
     configure_logging(as_json=is_json)
     console = stderr_console()
     with server.open_socket() as listener, LogWriter(home.create().log) as log:
         app = create_collector(log, limits, home.streams, authenticator, expand_abandoned)
         print_line = _LOG.info if is_json else console.print
-        serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers))
+        serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers), server.policy)
 
 
 @click.command("up")
@@ -75,7 +74,8 @@ def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[
     """Run the collector, pipeline, API and web UI together, with one port.
 
     Producers set OPENLINEAGE_URL to its address; the web UI has the same address. Equivalent to `clew serve --collect`
-    and `clew pipeline stream`. Ctrl-C or SIGTERM stops it. Acknowledged events that are not ingested stay in the log.
+    and `clew pipeline stream`. If the pipeline ends, it is restarted, and events are still collected. Ctrl-C or SIGTERM
+    stops it. Acknowledged events that are not ingested stay in the log.
     """
     from clew.cli.serving import serve_all
 
@@ -86,43 +86,20 @@ def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[
     with (
         server.open_socket() as listener,
         LogWriter(home.create().log) as log,
-        _run_pipeline_process(home, master, conf),
+        _create_supervisor(home, master, conf) as supervisor,
     ):
-        serve_all(home, log, listener, server.tls, authenticator)
+        serve_all(home, log, listener, server, authenticator, lambda: supervisor.state)
 
 
-@contextmanager
-def _run_pipeline_process(home: DataDir, master: str, conf: Mapping[str, str]) -> Iterator[None]:
-    """Run `clew pipeline stream` in a child process. If it exits, this process stops too."""
+def _create_supervisor(home: DataDir, master: str, conf: Mapping[str, str]) -> PipelineSupervisor:
+    from clew.pipeline.supervisor import PipelineSupervisor
+
     # Passed in the environment: a URL may contain a password, and command lines are visible to all users.
     locations = {"CLEW_LAKE": str(home.lake), "CLEW_INDEX": home.database_url or ""}
     settings = [f"--conf={key}={value}" for key, value in conf.items()]
-    options = ["--home", str(home.root), "--master", master, *settings, "--parent", str(os.getpid())]
-    # In its own session: Ctrl-C must reach only the server, which drains first.
-    stream = subprocess.Popen(
-        [sys.executable, "-m", "clew", "pipeline", "stream", *options],
-        env={**os.environ, **locations},
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-    )
-    is_stopping = threading.Event()
-    threading.Thread(target=_watch_pipeline, args=(stream, is_stopping), name="clew-up", daemon=True).start()
-    try:
-        yield
-    finally:
-        has_failed = stream.poll() is not None
-        is_stopping.set()
-        stream.terminate()
-        stream.wait()
-        if has_failed:
-            hint = "See its error message above. Acknowledged events are in the log."
-            raise ClewError(f"The pipeline exited with code {stream.returncode}.", hint=hint)
-
-
-def _watch_pipeline(stream: subprocess.Popen[bytes], is_stopping: threading.Event) -> None:
-    stream.wait()
-    if not is_stopping.is_set():
-        os.kill(os.getpid(), signal.SIGTERM)
+    options = ["--home", str(home.root), "--master", master, *settings, "--exit-with-parent"]
+    command = [sys.executable, "-m", "clew", "pipeline", "stream", *options]
+    return PipelineSupervisor(home, command, {**os.environ, **locations}, lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _exit(*_: object) -> NoReturn:
@@ -149,7 +126,7 @@ def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa
     """
     from clew.mcp.server import create_server
 
-    server = create_server(home.index)
+    server = create_server(home.index, home.lake)
     if is_http:
         _serve_http(server, _DEFAULT_MCP_PORT if port is None else port)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -18,7 +18,7 @@ from clew.query.upstream import OperationStep, group_by_operation, indirect_phra
 
 if TYPE_CHECKING:
     from clew.query.diff import CodeDiff, DatasetDiff, IoDiff, RunDiff, ValueChange, VersionDiff
-    from clew.query.lineage import ColumnPath, ImpactResult, LineageEdge, LineageNode, LineageResult
+    from clew.query.lineage import ColumnPath, ImpactedDataset, LineageEdge, LineageNode, LineageResult
     from clew.query.lineage import PathResult as NodePath
     from clew.query.search import Hits
 
@@ -57,16 +57,9 @@ def _operation_line(operation: OperationStep) -> Text:
 
 
 def _location(step: LineageStep) -> str:
-    cell = "" if step.cell is None else f"cell {_cell_name(step)}"
+    cell = "" if step.cell is None else f"cell {step.cell.label}"
     line = "" if step.operation is None or step.operation.line is None else f", line {step.operation.line}"
     return f"{cell}{line}:"
-
-
-def _cell_name(step: LineageStep) -> str:
-    if step.cell is None:
-        return ""
-    number = "" if step.cell.index is None else f"{step.cell.index} "
-    return f"{number}{step.cell.name or step.cell.cell_id}"
 
 
 def _source_line(step: LineageStep) -> Text:
@@ -158,10 +151,10 @@ def column_path_text(result: ColumnPath) -> Iterator[str]:
         yield f"→ {edge.end.partition(':')[2]}  {(edge.subtype or edge.kind).lower()}{job}"
 
 
-def impact_table(result: ImpactResult) -> Table:
+def impact_table(datasets: Iterable[ImpactedDataset]) -> Table:
     """Return a table with a row per affected dataset."""
     table = new_table("dataset", "hops", "dependency", "columns", "jobs", right={"hops"})
-    for affected in result.affected:
+    for affected in datasets:
         columns = ", ".join(node.column or "*" for node in affected.columns)
         jobs = ", ".join(job.rsplit(":", 1)[-1] for job in affected.jobs)
         dependency = Text(

@@ -44,21 +44,13 @@ def cell_table(run: NotebookRun) -> Table:
     for cell in run.cells:
         table.add_row(
             "" if cell.index is None else str(cell.index),
-            cell_name(cell),
+            cell.title,
             Text(cell.state, style=_STATE_STYLE.get(cell.state, "")),
             format_duration(cell.duration_ms),
             format_megabytes(cell.end_memory_mb),
             ", ".join(f"{short_name(state.dataset)} {_state_shape(state)}" for state in _cell_outputs(run, cell)),
         )
     return table
-
-
-def cell_name(cell: CellExecution) -> str:
-    """Return the name of a cell, or the start of its code."""
-    if cell.name:
-        return cell.name
-    lines = [line for line in cell.source.splitlines() if line.strip()]
-    return lines[0][:40] if lines else cell.cell_id
 
 
 def _summary_lines(run: NotebookRun) -> Iterator[Text]:
@@ -78,6 +70,8 @@ def _summary_lines(run: NotebookRun) -> Iterator[Text]:
         yield Text.assemble("Slowest cell: ", (_cell_label(slowest), "cyan"), cost)
     for cell in failed:
         yield Text.assemble("Failed: ", (_cell_label(cell), "cyan"), ", ", (_error_text(cell), "red"))
+    for loss in run.losses:
+        yield Text.assemble("Not captured: ", (loss.message, "red"), f": {loss.code}")
     for title, states in (("Read", run.reads), ("Wrote", run.writes)):
         if states:
             yield Text(f"{title}: {', '.join(map(_dataset_text, states))}")
@@ -90,8 +84,7 @@ def _outcome(run: NotebookRun, failed: int) -> str:
 
 
 def _cell_label(cell: CellExecution) -> str:
-    number = "" if cell.index is None else f"{cell.index} "
-    return f"cell {number}{cell_name(cell)}"
+    return f"cell {cell.label}"
 
 
 def _error_text(cell: CellExecution) -> str:
@@ -118,6 +111,8 @@ def _cell_outputs(run: NotebookRun, cell: CellExecution) -> list[DatasetState]:
 def status_lines(status: PipelineStatus) -> Iterator[str]:
     """Render everything except the tables."""
     yield "Pipeline  not running" if status.locked_by is None else f"Pipeline  running ({status.locked_by})"
+    if status.supervisor is not None and status.supervisor.last_exit is not None:
+        yield f"Restarts  {status.supervisor}"
     yield f"Log       {_log_line(status)}"
     if status.unread_stream_bytes:
         yield f"Capture   {format_bytes(status.unread_stream_bytes)} of notebook events not read yet"

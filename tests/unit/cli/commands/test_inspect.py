@@ -29,6 +29,7 @@ def test_config_shows_values_and_sources(tmp_path: Path, monkeypatch: pytest.Mon
         "home": (str(tmp_path / "lineage"), str(tmp_path / "clew.toml")),
         "lake": (str(tmp_path / "lineage" / "lake"), "default"),
         "index": ("postgresql://me@db/clew", "CLEW_INDEX"),
+        "invalid_events": ("reject", "default"),
         "java": ("system", "CLEW_JAVA"),
         "master": ("local[1]", "flag"),
         "metrics": ("all", "default"),

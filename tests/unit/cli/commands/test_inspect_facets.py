@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,11 +38,16 @@ def event(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data_dir = DataDir(tmp_path_factory.mktemp("home"))
+    return write_home(tmp_path_factory.mktemp("home"), event(1), event(2))
+
+
+def write_home(folder: Path, *bodies: bytes) -> Path:
+    """Write events to a lake and an index."""
+    data_dir = DataDir(folder)
     lake = Lake(data_dir.lake)
     lake.create_or_validate()
     rows, extractor = LineageTableBuilder(), ChangeExtractor()
-    for seq, body in enumerate((event(1), event(2))):
+    for seq, body in enumerate(bodies):
         rows.add(
             decode_openlineage(body), ReceivedEvent(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
         )
@@ -92,6 +98,53 @@ schema   {"fields": [{"name": "c2"}]}""",
 def test_facets_are_printed_as_text(arguments: tuple[str, ...], expected: str, home: Path) -> None:
     output = invoke(home, *arguments).stdout
     assert [line.strip() for line in output.splitlines()] == expected.splitlines()
+
+
+def test_output_without_and_with_version_is_one(tmp_path: Path) -> None:
+    start, complete = json.loads(event(1)), json.loads(event(2))
+    start["outputs"][0]["facets"] = {"documentation": {"description": "totals"}, "schema": {"fields": []}}
+    home = write_home(tmp_path, json.dumps(start).encode(), json.dumps(complete).encode())
+    wrote = invoke(home, "run", "r").stdout.splitlines()[-4:]
+    assert wrote[0] == "wrote n o (version v2)"
+    assert [line.split()[0] for line in wrote[1:]] == ["documentation", "version", "schema"]
+    assert "c2" in wrote[3]
+    assert set(json.loads(invoke(home, "dataset", "n", "o", "--json").stdout)["facets"]) == {
+        *("documentation", "version", "schema"),
+    }
+
+
+def test_long_facet_is_not_cut_and_its_metadata_is_last(tmp_path: Path) -> None:
+    query = f"select {', '.join(f'column_{number}' for number in range(200))}"
+    sql = {"_producer": "https://example.org", "_schemaURL": "https://example.org/sql", "query": query}
+    write_event(tmp_path, {"sql": sql, "note": ["not", "an", "object"]})
+    title, note, line = invoke(tmp_path, "job", "n", "j").stdout.splitlines()
+    assert (title, note) == ("job n j", 'note  ["not", "an", "object"]')
+    content = {"query": query, "_producer": "https://example.org", "_schemaURL": "https://example.org/sql"}
+    assert line == f"sql   {json.dumps(content)}"
+
+
+def test_long_facet_is_wrapped_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_event(tmp_path, {"sql": {"query": "x" * 500}})
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("clew.cli.output._PIPE_WIDTH", 100)
+    output = re.sub(r"\x1b\[[0-9;]*m", "", invoke(tmp_path, "job", "n", "j").stdout)
+    assert output.count("x") == 500
+    assert max(map(len, output.splitlines())) <= 100
+
+
+def write_event(home: Path, job_facets: dict[str, object]) -> None:
+    body = json.loads(event(1))
+    body["job"]["facets"] = job_facets
+    write_home(home, json.dumps(body).encode())
+
+
+def test_input_facets_of_a_dataset_are_printed(home: Path) -> None:
+    output = invoke(home, "dataset", "n", "i").stdout.splitlines()
+    assert output == ["dataset n i", "as input of the last runs that read it", 'dataQualityMetrics  {"rowCount": 7}']
+    assert json.loads(invoke(home, "dataset", "n", "i", "--json").stdout)["input_facets"] == {
+        "dataQualityMetrics": {"rowCount": 7}
+    }
 
 
 @pytest.mark.parametrize(

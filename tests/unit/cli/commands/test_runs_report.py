@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
+from clew.cli.commands.runs import _metric_changes
 from clew.cli.main import cli
 from clew.errors import ClewError, UsageError
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
+from clew.query.notebooks.reports import Downstream, summarize_resources
+from clew.query.quality import ColumnDrift, ColumnMetrics
+from clew.query.service import NotebookService
 from clew.reports.html import render_bar_chart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,8 +42,9 @@ def lines(result: Result) -> list[list[str]]:
 def test_performance_shows_sessions_with_slowest_cells(home: Path) -> None:
     output = lines(invoke(home, "performance"))
     assert output[1] == "aaaa1111 orders.py 5 cells failed 130 ms peak 120 MB".split()
-    assert output[2] == "1 load completed 90 ms +20 MB".split()
-    assert len(output) == 7
+    assert output[2][:6] == "1 load completed 90 ms +20".split()
+    cells = [line for line in output if {"completed", "failed"} & set(line)]
+    assert len(cells) == 6
 
 
 def test_performance_of_session_as_json(home: Path) -> None:
@@ -46,6 +52,58 @@ def test_performance_of_session_as_json(home: Path) -> None:
     assert (session["cell_count"], session["cells_ms"]) == (5, 130.0)
     assert (session["peak_memory_mb"], session["memory_increase_mb"]) == (120.0, 20.0)
     assert [cell["duration_ms"] for cell in session["slowest"]] == [90.0, 10.0, 10.0, 10.0, 10.0]
+
+
+def test_performance_combines_cost_with_lineage(home: Path) -> None:
+    (session,) = json.loads(invoke(home, "performance", "aaaa1111", "--json").stdout)
+    load = session["slowest"][0]
+    assert load["operations"] > 0
+    assert load["ms_per_operation"] == pytest.approx(load["duration_ms"] / load["operations"], abs=0.001)
+    assert load["ms_per_column"] == pytest.approx(load["duration_ms"] / load["columns"], abs=0.001)
+    # Everything after the first cell depends on it; nothing depends on the last one.
+    dependent = {cell["cell"]: cell["downstream"]["operations"] for cell in session["slowest"]}
+    assert dependent["1 load"] == max(dependent.values()) > 0
+    assert min(dependent.values()) == 0
+
+
+def test_slowest_operations_with_their_cost_per_column(orders: Any) -> None:
+    with NotebookService(orders.index) as service:
+        run = service.run("aaaa1111")
+    timed = tuple(
+        structs.replace(operation, duration_ms=float(position)) for position, operation in enumerate(run.operations)
+    )
+    slowest = summarize_resources(structs.replace(run, operations=timed)).slowest_operations
+    assert [item.duration_ms for item in slowest] == sorted((item.duration_ms for item in slowest), reverse=True)
+    assert slowest[0].code == timed[-1].code
+    described = next(item for item in slowest if item.columns)
+    assert described.ms_per_column == pytest.approx(described.duration_ms / described.columns, abs=0.001)
+    assert slowest[0].downstream == Downstream(0, 0, 0)
+
+
+def test_show_lists_what_was_not_captured(orders: Any, home: Path) -> None:
+    with NotebookService(orders.index) as service:
+        run_id = service.run("aaaa1111").run_uuid
+    errors = [{"errorMessage": "cell load, line 2: merge (ValueError)", "task": "a.merge(b)"}]
+    facet = {"_producer": "p", "_schemaURL": "s", "totalTasks": 1, "failedTasks": 1, "errors": errors}
+    event = {
+        "eventTime": "2026-01-03T00:00:00Z",
+        "run": {"runId": run_id, "facets": {"extractionError": facet}},
+        "job": {"namespace": "marimo", "name": "orders"},
+    }
+    extractor = ChangeExtractor()
+    extractor.add(decode_openlineage(json.dumps(event).encode()), f"{10**6:032x}", 10**6)
+    with IndexWriter(orders.index) as index:
+        index.apply("batch/loss", extractor.changes())
+    shown = CliRunner().invoke(cli, ["show", "aaaa1111", "--home", str(home)], catch_exceptions=False)
+    assert "Not captured: cell load, line 2: merge (ValueError): a.merge(b)" in shown.stdout
+    as_json = CliRunner().invoke(cli, ["show", "aaaa1111", "--json", "--home", str(home)], catch_exceptions=False)
+    assert json.loads(as_json.stdout)["losses"] == [{"message": errors[0]["errorMessage"], "code": "a.merge(b)"}]
+
+
+def test_estimated_distinct_counts_are_marked() -> None:
+    metrics = ColumnMetrics(distinct_count=5, sampled=True)
+    column = ColumnDrift("a", "int", is_current=True, first_null_share=0, last_null_share=0, first=None, last=metrics)
+    assert _metric_changes(column)["distinct"] == "~5"
 
 
 def test_audit_lists_events_in_time_order(home: Path) -> None:
@@ -133,6 +191,40 @@ def test_quality_json_contains_every_run(drifting: Path) -> None:
     drift = json.loads(invoke(drifting, "quality", "orders.csv", "--json").stdout)
     assert [run["run_uuid"] for run in drift["runs"]] == ["run-2", "run-1", "run-0"]
     assert [run["metrics"]["price"]["nullCount"] for run in drift["runs"]] == [20, 5, 0]
+
+
+def test_quality_shows_tests_and_all_metrics(tmp_path: Path) -> None:
+    column = {"nullCount": 5, "distinctCount": 3, "sum": 47.5, "min": 1, "max": 9, "quantiles": {"0.5": 2, "0.9": 8.25}}
+    tests = [
+        {"assertion": "not_null", "column": "price", "success": True},
+        {"assertion": "unique", "name": "unique_id", "column": "id", "success": False, "expected": "0", "actual": "2"},
+        {"assertion": "custom", "success": "maybe", "severity": "warn"},
+    ]
+    facets = {
+        "dataQualityMetrics": {"rowCount": 100, "bytes": 2048, "columnMetrics": {"price": column}},
+        "dataQualityAssertions": {"assertions": tests},
+    }
+    event = quality_events()[0]
+    event["inputs"][0] |= {"inputFacets": facets, "facets": {}}
+    extractor = ChangeExtractor()
+    extractor.add(decode_openlineage(json.dumps(event).encode()), "0" * 32, 0)
+    with IndexWriter(tmp_path / "index.sqlite") as index:
+        index.apply("batch/0", extractor.changes())
+    assert [" ".join(line) for line in lines(invoke(tmp_path, "quality", "orders.csv"))] == [
+        "file:/data/orders.csv 1 read or write, 100 to 100 rows, 2.0 kB",
+        "",
+        "result test column expected actual severity at run",
+        "failed unique_id id 0 2 2026-01-01 00:00:00 run-0",
+        "passed not_null price 2026-01-01 00:00:00 run-0",
+        "unknown custom warn 2026-01-01 00:00:00 run-0",
+        "",
+        "column type nulls distinct min max average sum quantiles",
+        "price 5.0% 3 1 9 0.5 47.5 0.5: 2 0.9: 8.25",
+    ]
+    arguments = ["runs", "--home", str(tmp_path)]
+    heads, run = CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout.splitlines()
+    assert "tests" in heads
+    assert "1 of 3 failed" in run
 
 
 @pytest.mark.parametrize(
