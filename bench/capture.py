@@ -207,6 +207,33 @@ def _add_to_itself(series: Any) -> Any:
     return series + series
 
 
+# Loops over elements, as in notebooks of beginners.
+ELEMENT_LOOPS = {
+    "df.at[i, c] = v": "for i in range(len(df)):\n    df.at[i, 'x'] = i * 2.0",
+    "df.loc[i, c] = v": "for i in range(len(df)):\n    df.loc[i, 'x'] = i * 2.0",
+    "df.iterrows()": "total = 0\nfor i, row in df.iterrows():\n    total += row['x'] * row['y']",
+}
+
+
+def measure_element_loop(source: str, rows: int, repeats: int) -> float:
+    """Measure the CPU ratio of a loop over the rows of a frame, with and without capture."""
+    code = compile(source, "<loop>", "exec")
+    session = open_session("bench.py")
+    plain, captured = [], []
+
+    def run() -> None:
+        exec(code, {"df": make_facts(rows)})  # noqa: S102 - the loops above
+
+    for _ in range(repeats):
+        plain.append(measure_cpu(run, 1))
+        BACKEND.install()
+        with execution_context(session, Cell("c", source, "cell"), code, {}):
+            captured.append(measure_cpu(run, 1))
+        BACKEND.uninstall()
+    session.end()
+    return min(captured) / min(plain)
+
+
 def measure_growth_mb(few: int, many: int) -> float:
     """Measure the growth of memory from a few rounds to many."""
     frame, keys = make_facts(1_000), make_dimension(1_000)

@@ -1,7 +1,8 @@
-"""Benchmark: memory of ingesting events of 10 MB from one gzip file, which cannot be split.
+"""Benchmark: memory of ingesting events of 10 MB from one gzip file, which cannot be split, and cost of wide events.
 
 The memory of the command, the JVM and all workers together is sampled ten times per second. Shared pages count once
-(PSS).
+(PSS). The cost of an event with many inputs and outputs is the CPU of decoding it, building its rows and merging them
+into a new index; per byte, it must not grow with the event.
 
 python -m bench.measure_big_events [EVENTS]     a full run ingests 160 of them
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import gzip
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -20,8 +23,17 @@ from bench.logs import SEED
 from bench.memory import run_and_measure_peak
 from bench.rounds import parse_run_size, scratch_folder
 
+from clew.events.ids import event_id
+from clew.events.openlineage import decode_openlineage
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
+from clew.lake.event_rows import LineageTableBuilder, ReceivedEvent
+
 _EVENTS = 160
 _EVENT_BYTES = 10_000_000
+# Inputs, and as many outputs.
+_DATASETS = 375, 3_000
+_ROUNDS = 5
 
 
 def main() -> None:
@@ -44,6 +56,39 @@ def main() -> None:
     report.log(f"with shared pages counted per process (RSS): {peak.rss / 1e6:,.0f} MB")
     report.check_min("ingested big events", ingested, count)
     report.check_max("memory of all processes (PSS)", peak.pss / 1e6, 2_000, " MB")
+    small, large = (min(cpu_per_byte(datasets) for _ in range(_ROUNDS)) for datasets in _DATASETS)
+    report.log(
+        f"CPU per MB, {_DATASETS[0]:,} inputs and outputs: {small * 1e9:.0f} ms, {_DATASETS[1]:,}: {large * 1e9:.0f} ms"
+    )
+    report.check_max("CPU per byte of an event with eight times as many inputs and outputs", large / small, 1.5)
+
+
+def cpu_per_byte(datasets: int) -> float:
+    """Measure the CPU seconds per byte of an event with a number of inputs and as many outputs."""
+    body = wide_event(datasets)
+    with scratch_folder() as folder, IndexWriter(folder / "index.sqlite") as index:
+        started = time.process_time()
+        event, extractor, rows = decode_openlineage(body), ChangeExtractor(), LineageTableBuilder()
+        extractor.add(event, event_id(body), 0)
+        rows.add(event, ReceivedEvent(event_id(body), 0, datetime.now(UTC), "bench", body))
+        rows.drain()
+        index.apply("bench/0", extractor.changes())
+        return (time.process_time() - started) / len(body)
+
+
+def wide_event(datasets: int) -> bytes:
+    """Make an event of a replication job: each output is a copy of an input."""
+    fields = [{"name": f"column_{number}", "type": "varchar"} for number in range(10)]
+    inputs, outputs = (
+        [
+            {"namespace": "db", "name": f"{side}.table_{number}", "facets": {"schema": {"fields": fields}}}
+            for number in range(datasets)
+        ]
+        for side in ("source", "target")
+    )
+    run, job = {"runId": "0195486f-8a00-7000-8000-000000000001"}, {"namespace": "bench", "name": "replication"}
+    event = {"eventType": "COMPLETE", "eventTime": "2026-01-01T10:00:00Z", "run": run, "job": job}
+    return msgspec.json.encode({**event, "inputs": inputs, "outputs": outputs})
 
 
 def write_events(count: int, path: Path) -> int:

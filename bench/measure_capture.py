@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 
 from bench.capture import (
+    ELEMENT_LOOPS,
     count_leaked_frames,
     list_calls,
+    measure_element_loop,
     measure_growth_mb,
     measure_overhead,
     measure_ratios,
@@ -42,6 +44,9 @@ def main() -> None:
                 report.check_max("additional time of df['x']", overhead * 1e6, 2.5, " µs")
             else:
                 report.log(f"{name:<12} {plain * 1e6:8.1f} µs, +{overhead * 1e6:.1f}")
+        for name, source in ELEMENT_LOOPS.items():
+            ratio = measure_element_loop(source, run_size.scale(10_000, minimum=5_000), run_size.scale(5, minimum=3))
+            report.check_max(f"loop of {name}: CPU with / without", ratio, 1.5)
         narrow, wide = (measure_overhead(prepare_mask(columns), 100, repeats)[1] for columns in (50, 5_000))
         report.log(f"df[mask] of 50 columns +{narrow * 1e6:.1f} µs, of 5,000 +{wide * 1e6:.1f}")
         report.check_max("df[mask]: additional time with 5,000 columns / with 50", wide / narrow, 1.5)

@@ -30,7 +30,8 @@ def ancestor(run: str, job: str | None) -> Json:
 
 
 def event(run: str | None, kind: str | None, minute: int, job: str | None, facets: Json) -> Json:
-    """Return a RunEvent, a JobEvent without a run, or a DatasetEvent without run and job."""
+    """Return a RunEvent, a JobEvent without a run, or a DatasetEvent without run and job. A run has a job."""
+    job = job or ("j" if run else None)
     run_facets, job_facets = (
         {name: facets[name] for name in names if name in facets} for names in (RUN_FACETS, JOB_FACETS)
     )
@@ -41,7 +42,7 @@ def event(run: str | None, kind: str | None, minute: int, job: str | None, facet
     output = {"namespace": "n", "name": "o", **{key: without_none(values) for key, values in output_facets.items()}}
     result = {
         "eventTime": f"2026-01-01T10:{minute:02}:00Z",
-        "eventType": kind,
+        "eventType": kind if run else None,
         "run": {"runId": run, "facets": run_facets} if run else None,
         "job": {"namespace": "n", "name": job, "facets": job_facets} if job else None,
         "inputs": [{"namespace": "n", "name": name} for name in facets.get("inputs", ())],
@@ -139,7 +140,6 @@ JOB = "select {} from all_jobs where name = 'j'"
     ("query", "log", "expected"),
     [
         (RUN.format("job_name, job_seq"), [("a", "j", {}), ("a", "k", {})], ("j", 0)),
-        (RUN.format("job_name, job_seq"), [("a", None, {}), ("a", "k", {})], ("k", 1)),
         (
             RUN.format("parent_run_uuid, root_run_uuid, parent_seq"),
             [("a", "j", {"parent": {**ancestor("p", "x"), "root": ancestor("q", "y")}}), ("a", "j", {})],

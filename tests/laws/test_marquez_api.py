@@ -64,20 +64,32 @@ def dataset_name(version: Any) -> tuple[str, str]:
 
 def test_dataset_documents_contain_last_facets(generated_events: tuple[Shop, list[Any]]) -> None:
     shop, events = generated_events
-    last_facets: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+    described: defaultdict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    read_facets: defaultdict[tuple[str, str], defaultdict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for event in events:
         for dataset in (*event["inputs"], *event["outputs"]):
             version = dataset["facets"].get("version", {}).get("datasetVersion", "")
-            versions = last_facets[dataset["namespace"], dataset["name"]]
-            # The last described version is the last entry.
-            versions[version] = {**versions.pop(version, {}), **dataset["facets"]}
-    for (namespace, name), versions in islice(last_facets.items(), 200):
+            described[dataset["namespace"], dataset["name"]].append((version, dataset["facets"]))
+        for dataset in event["inputs"]:
+            for facet, value in dataset.get("inputFacets", {}).items():
+                read_facets[dataset["namespace"], dataset["name"]][facet].append(value)
+    has_read = False
+    for (namespace, name), descriptions in islice(described.items(), 200):
         document = shop.get(f"/namespaces/{quote(namespace, safe='')}/datasets/{name}")
-        facets = list(versions.values())[-1]
-        assert document["facets"] == facets
+        # Those of the last described version, and those without a version.
+        last = next((version for version, _ in reversed(descriptions) if version), "")
+        facets: dict[str, Any] = {}
+        for version, own in descriptions:
+            facets |= own if version in {"", last} else {}
+        # As in Marquez, with the input facets of the last reads.
+        read = {facet: value for facet, value in document["facets"].items() if facet not in facets}
+        assert document["facets"] == {**facets, **read}
+        assert all(value in read_facets[namespace, name][facet] for facet, value in read.items())
+        has_read |= bool(read)
         assert [field["name"] for field in document["fields"]] == [
             field["name"] for field in facets["schema"]["fields"]
         ]
+    assert has_read
 
 
 def test_all_job_documents_of_the_corpus(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> None:

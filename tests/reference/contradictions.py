@@ -71,8 +71,16 @@ job_facets = st.fixed_dictionaries(
         "lineage": st.fixed_dictionaries({"entries": st.lists(entries, max_size=2)}) | malformed,
     },
 )
+tests = st.fixed_dictionaries(
+    {"assertion": names, "success": st.booleans()}, optional={"column": names, "name": names, "expected": names}
+)
+assertions = st.fixed_dictionaries({"assertions": st.lists(tests | malformed, max_size=3) | malformed}) | malformed
 statistics = st.fixed_dictionaries(
-    {}, optional={"outputStatistics": st.fixed_dictionaries({"rowCount": st.integers(0, 2)}) | malformed}
+    {},
+    optional={
+        "outputStatistics": st.fixed_dictionaries({"rowCount": st.integers(0, 2)}) | malformed,
+        "dataQualityAssertions": assertions,
+    },
 )
 dataset_facets = st.fixed_dictionaries(
     {},
@@ -84,6 +92,7 @@ dataset_facets = st.fixed_dictionaries(
         "symlinks": st.fixed_dictionaries({"identifiers": st.lists(identities, max_size=2)}) | malformed,
         "lifecycleStateChange": changes | malformed,
         "documentation": descriptions | malformed,
+        "dataQualityAssertions": assertions,
         **labels,
     },
 )
@@ -98,8 +107,9 @@ run_events = st.fixed_dictionaries(
         "eventTime": timestamps,
         "eventType": st.sampled_from(["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "other", "complete", None]),
         "run": st.fixed_dictionaries({"runId": names}, optional={"facets": run_facets}),
+        "job": jobs,
     },
-    optional={"job": jobs, **inputs_and_outputs, "session_id": names, "execution_id": names},
+    optional={**inputs_and_outputs, "session_id": names, "execution_id": names},
 )
 job_events = st.fixed_dictionaries({"eventTime": timestamps, "job": jobs}, optional=inputs_and_outputs)
 dataset_events = st.fixed_dictionaries({"eventTime": timestamps, "dataset": datasets})

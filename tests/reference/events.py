@@ -130,6 +130,16 @@ def parse_event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
         session_id=string_value(parts.get("session_id")),
         execution_id=string_value(parts.get("execution_id")),
     )
+    has_job = "job" in parts and parts["job"] != "null"
+    for key, is_identified in {"run": event.run, "job": event.job, "dataset": event.subject}.items():
+        if parts.get(key, "null") != "null" and not is_identified:
+            raise InvalidEventError
+    schema = string_value(parts.get("schemaURL")) or ""
+    is_run_event = schema.endswith("/RunEvent") or (
+        string_value(parts.get("eventType")) is not None and not schema.endswith(("/JobEvent", "/DatasetEvent"))
+    )
+    if (event.run and not has_job) or (is_run_event and not event.run and not event.subject):
+        raise InvalidEventError
     model = re.search(r"/spec/(\d+)-\d+-\d+/", string_value(parts.get("schemaURL")) or "")
     if not (event.run or event.job or event.subject) or (model and int(model[1]) > MAX_SPEC_MAJOR):
         raise InvalidEventError
@@ -145,12 +155,15 @@ def parse_dataset(text: str | None) -> Dataset | None:
 
 
 def parse_datasets(text: str | None) -> list[Dataset]:
-    return [dataset for item in array_items(text) if (dataset := parse_dataset(item))]
+    datasets = [parse_dataset(item) for item in array_items(text) if item != "null"]
+    if None in datasets:
+        raise InvalidEventError
+    return [dataset for dataset in datasets if dataset]
 
 
 def parse_name(parts: dict[str, str]) -> Name | None:
     namespace, name = string_value(parts.get("namespace")), string_value(parts.get("name"))
-    return None if namespace is None or name is None else (namespace, name)
+    return (namespace, name) if namespace and name else None
 
 
 def parse_time(text: str | None) -> int:

@@ -39,11 +39,13 @@ LAKE: Tables = {
     "dataset_edges": datasets.dataset_edges,
     "tags": facets.tags,
     "owners": facets.owners,
+    "data_quality_assertions": facets.quality_assertions,
 }
 INDEX: Tables = {
     **COMMON,
     "job_edges": queries.reported_job_edges,
     "column_edges": queries.reported_column_edges,
+    "quality_assertions": facets.quality_facet_rows,
     "facets": facets.current_facets,
 }
 Rows = dict[str, list[str]]

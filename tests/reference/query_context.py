@@ -97,6 +97,6 @@ def normalize_value(name: str, value: Any) -> Any:
         return (value - EPOCH) // timedelta(microseconds=1)
     if name == "masking" or name.startswith("is_"):
         return None if value is None else bool(value)
-    if name in {"inputs", "outputs"} and isinstance(value, str):
+    if name in {"inputs", "outputs", "assertions"} and isinstance(value, str):
         return json.loads(value)
     return value or None if name in VERSIONS else value

@@ -266,6 +266,23 @@ class StaticLineageRow(TableRow):
     has_entries: bool = False
 
 
+class QualityAssertionsRow(TableRow):
+    """Results of data quality tests of one dataset in a facet of a run, a job or the dataset; `assertions` is JSON."""
+
+    asserted_by: str
+    dataset_namespace: str
+    dataset_name: str
+    facet_type: str
+    seq: int
+    event_time: int
+    run_uuid: str | None
+    job_namespace: str | None
+    job_name: str | None
+    dataset_version: str | None
+    assertions: str
+    order_time: int | None = None
+
+
 class RunEventRow(TableRow):
     """An event of a run."""
 
@@ -368,6 +385,7 @@ class ChangeSet(Struct):
     lineage_assertions: list[AssertionRow] = field(default_factory=list)
     job_dependency_assertions: list[JobDependenciesRow] = field(default_factory=list)
     static_lineage: list[StaticLineageRow] = field(default_factory=list)
+    quality_assertions: list[QualityAssertionsRow] = field(default_factory=list)
     edge_sets: list[EdgeRow] = field(default_factory=list)
     cell_executions: list[CellRow] = field(default_factory=list)
     operations: list[OperationRow] = field(default_factory=list)

@@ -274,6 +274,15 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
         {("event_time", "run_uuid", "upstream", "order_time", "seq"): max_by("order_time", "seq")},
     ),
     "static_lineage": MergeSpec(("asserted_by",), {("order_time", "seq", "has_entries"): max_by("order_time", "seq")}),
+    "quality_assertions": MergeSpec(
+        ("asserted_by", "dataset_namespace", "dataset_name", "facet_type"),
+        {
+            (
+                *("event_time", "run_uuid", "job_namespace", "job_name", "dataset_version"),
+                *("assertions", "order_time", "seq"),
+            ): max_by("order_time", "seq")
+        },
+    ),
     # The id is a hash of the content: existing rows are equal.
     "edge_sets": MergeSpec(("edge_set_id", "edge_position")),
     "cell_executions": MergeSpec(

@@ -179,6 +179,15 @@ from (
 ) sources
 window edge as (partition by job_namespace, job_name, upstream_namespace, upstream_name), newest as (edge order by seq desc);
 
+-- Results of data quality tests: a JSON list of lists per run (or job or dataset without a run), dataset and kind of facet.
+create table if not exists quality_assertions (
+    asserted_by text not null, dataset_namespace text not null, dataset_name text not null, facet_type text not null,
+    order_time integer, seq integer not null, event_time integer not null,
+    run_uuid text, job_namespace text, job_name text, dataset_version text, assertions text not null,
+    primary key (asserted_by, dataset_namespace, dataset_name, facet_type)
+) without rowid;
+create index if not exists quality_assertions_by_dataset on quality_assertions (dataset_namespace, dataset_name, event_time);
+
 -- Position of the last explicit lineage that a job declared without a run: it replaces all that the job declared before.
 create table if not exists static_lineage (
     asserted_by text primary key, order_time integer, seq integer not null, has_entries integer not null

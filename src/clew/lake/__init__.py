@@ -11,7 +11,6 @@ table by table (`lake.py`), each commit with the batch as its Delta `txn`, so th
 - `data_files.py`: Parquet files and Delta statistics
 - `compaction.py`: compact, vacuum, delete old rows
 - `scan.py`, `facets.py`: read events and facets back
-- `facet_parsers.py`: facets to rows, in Spark tasks
 - `refresh_state.py`: position up to which derived tables contain events
 - `backfill_state.py`: raw-only events and backfilled ranges
 - `history.py`: commit history, table sizes, pending backfills

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from operator import or_
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,11 @@ _IS_RAW_ONLY = "is_raw_only"
 _ALL_POSITIONS = ValueRange("seq", 0, 2**63 - 1)
 # An event may be 10 MB.
 _ROWS_PER_BATCH = 16
+_KEY_COLUMNS = ("run_uuid", "job_namespace", "job_name", "dataset_namespace", "dataset_name")
+# Raw-only events that one query parses at most.
+MAX_RAW_EVENTS: Final = 1_000
+MAX_RAW_BYTES: Final = 64 << 20
+_EVENTS_PER_SCAN = 64
 
 
 class Chunk(NamedTuple):
@@ -28,6 +35,50 @@ class Chunk(NamedTuple):
 
     first_seq: int
     last_seq: int
+
+
+Name = tuple[str, str]
+
+
+class EventSelection(NamedTuple):
+    """Events of any of these runs, jobs and DatasetEvents; of a declaring job, only its JobEvents."""
+
+    runs: frozenset[str] = frozenset()
+    jobs: frozenset[Name] = frozenset()
+    datasets: frozenset[Name] = frozenset()
+    declaring_jobs: frozenset[Name] = frozenset()
+
+    def condition(self) -> pc.Expression:
+        """Return a condition on the columns of an event that includes all events of the selection."""
+        jobs = {name for _, name in self.jobs | self.declaring_jobs}
+        values = ("run_uuid", self.runs), ("job_name", jobs), ("dataset_name", {name for _, name in self.datasets})
+        used = [pc.field(column).isin(sorted(names)) for column, names in values if names]
+        return reduce(or_, used) if used else pc.scalar(value=False)
+
+    def contains(self, row: dict[str, Any]) -> bool:
+        """Return whether an event belongs to the selection."""
+        run, job = row["run_uuid"], (row["job_namespace"], row["job_name"])
+        return (
+            run in self.runs
+            or job in self.jobs
+            or (row["dataset_namespace"], row["dataset_name"]) in self.datasets
+            or (run is None and job in self.declaring_jobs)
+        )
+
+    def value_range(self) -> ValueRange:
+        """Return the range of values by which files are skipped."""
+        is_by_run = self.runs and not (self.jobs or self.datasets or self.declaring_jobs)
+        return ValueRange("run_uuid", min(self.runs), max(self.runs)) if is_by_run else _ALL_POSITIONS
+
+
+NO_EVENTS: Final = EventSelection()
+
+
+class PendingEvents(NamedTuple):
+    """Decoded raw-only events, in the order received; not complete if there are more than a query may parse."""
+
+    events: list[tuple[Event, ReceivedEvent]]
+    is_complete: bool
 
 
 class BackfilledRanges:
@@ -52,19 +103,26 @@ class BackfilledRanges:
         return self._ranges[-1].last_seq if self._ranges else -1
 
 
-def read_backfilled_ranges(lake: Lake) -> BackfilledRanges:
-    """Read the backfilled ranges. Call before reading facets, so that a listed chunk has all of its facets."""
-    return BackfilledRanges(read_chunks(lake))
+def read_backfilled_ranges(lake: Lake, last_number: int | None = None) -> BackfilledRanges:
+    """Read the backfilled ranges, of chunks up to a number.
+
+    Call before reading facets, so that a listed chunk has all of its facets.
+    """
+    return BackfilledRanges(read_chunks(lake, last_number))
 
 
-def read_chunks(lake: Lake) -> list[Chunk]:
-    """Read the backfilled chunks, ordered by number."""
+def read_chunks(lake: Lake, last_number: int | None = None) -> list[Chunk]:
+    """Read the backfilled chunks, ordered by number, up to a number."""
     table = lake.table(BACKFILLS.name)
     if table is None:
         return []
     columns = ["number", *Chunk._fields]
     rows = table.to_pyarrow_table(columns=columns, filesystem=lake.storage.filesystem(BACKFILLS.name))
-    return [Chunk(row["first_seq"], row["last_seq"]) for row in rows.sort_by("number").to_pylist()]
+    return [
+        Chunk(row["first_seq"], row["last_seq"])
+        for row in rows.sort_by("number").to_pylist()
+        if last_number is None or row["number"] <= last_number
+    ]
 
 
 def has_pending_backfill(lake: Lake, backfilled: BackfilledRanges) -> bool:
@@ -88,6 +146,31 @@ def find_pending_positions(
     condition = value_range.filter() & pc.field(_IS_RAW_ONLY)
     rows = scan_range(lake, LINEAGE_EVENTS, value_range).to_table(columns=["seq"], filter=condition)
     return sorted(seq for seq in rows["seq"].to_pylist() if not backfilled.covers(seq, seq))
+
+
+def read_pending_events(
+    lake: Lake, backfilled: BackfilledRanges, selection: EventSelection, max_bytes: int | None = None
+) -> PendingEvents:
+    """Decode the newest events of a selection that lack their facets, up to a number and a size."""
+    value_range = selection.value_range()
+    condition = pc.field(_IS_RAW_ONLY) & selection.condition()
+    rows = scan_range(lake, LINEAGE_EVENTS, value_range).to_table(columns=["seq", *_KEY_COLUMNS], filter=condition)
+    selected = (row["seq"] for row in rows.to_pylist() if selection.contains(row))
+    positions = sorted((seq for seq in selected if not backfilled.covers(seq, seq)), reverse=True)
+    events: list[tuple[Event, ReceivedEvent]] = []
+    size = 0
+    for start in range(0, min(len(positions), MAX_RAW_EVENTS), _EVENTS_PER_SCAN):
+        part = positions[start : min(start + _EVENTS_PER_SCAN, MAX_RAW_EVENTS)]
+        for event, received in decode_raw_events(read_raw_events(lake, ValueRange("seq", part[-1], part[0]), part)):
+            size += len(received.body)
+            if size > (MAX_RAW_BYTES if max_bytes is None else max_bytes):
+                return PendingEvents(_sorted(events), is_complete=False)
+            events.append((event, received))
+    return PendingEvents(_sorted(events), is_complete=len(positions) <= MAX_RAW_EVENTS)
+
+
+def _sorted(events: list[tuple[Event, ReceivedEvent]]) -> list[tuple[Event, ReceivedEvent]]:
+    return sorted(events, key=lambda pair: pair[1].seq)
 
 
 def read_raw_events(lake: Lake, value_range: ValueRange, positions: list[int]) -> Iterator[dict[str, Any]]:

@@ -17,11 +17,13 @@ from clew.errors import ClewError
 from clew.events.facets import FacetOrder, is_deleted
 from clew.events.openlineage import FACET_ALIASES, to_epoch_micros
 from clew.lake.backfill_state import (
-    decode_raw_events,
-    find_pending_positions,
+    MAX_RAW_BYTES,
+    MAX_RAW_EVENTS,
+    NO_EVENTS,
+    EventSelection,
     has_pending_backfill,
     read_backfilled_ranges,
-    read_raw_events,
+    read_pending_events,
 )
 from clew.lake.event_rows import LineageTableBuilder
 from clew.lake.lake import Lake
@@ -29,12 +31,7 @@ from clew.lake.scan import ValueRange, scan_range
 from clew.lake.schemas import DATASET_FACETS, FACET_TABLES, JOB_FACETS, LARGE_FACETS, RUN_FACETS, Table
 
 
-def read_facet_rows(lake: Lake, table: Table, value_range: ValueRange) -> pa.Table:
-    """Read the rows of a facet table within a value range, large facets included."""
-    return read_facet_rows_where(lake, table, value_range, value_range.filter())
-
-
-def read_facet_rows_where(lake: Lake, table: Table, value_range: ValueRange, condition: pc.Expression) -> pa.Table:
+def read_facet_rows(lake: Lake, table: Table, value_range: ValueRange, condition: pc.Expression) -> pa.Table:
     """Read the rows of a facet table that match a condition within a value range, large facets included."""
     rows = scan_range(lake, table, value_range).to_table(filter=condition)
     large = rows.filter(pc.is_valid(rows["large_facet_bytes"]))
@@ -60,9 +57,6 @@ def _read_large_facets(lake: Lake, rows: pa.Table) -> pa.Table:
         columns=["uuid", "facet"], filter=value_range.filter() & condition
     )
 
-
-MAX_RAW_EVENTS: Final = 1_000
-MAX_RAW_BYTES: Final = 256 << 20
 
 FacetMap = dict[str, Raw]
 Row = dict[str, Any]
@@ -98,13 +92,14 @@ class RunFacets(Struct, frozen=True):
 
 
 class TooManyRawEventsError(ClewError):
-    """A run has too many raw-only events to parse on demand."""
+    """An entity has too many raw-only events to parse on demand."""
 
     @classmethod
-    def of(cls, run_uuid: str, what: str) -> TooManyRawEventsError:
-        """Build the error for a run."""
+    def of(cls, entity: str) -> TooManyRawEventsError:
+        """Build the error for an entity."""
         message = (
-            f"The facets of run {run_uuid} are not backfilled yet, and it has {what}: too many to parse on demand."
+            f"The facets of {entity} are not backfilled yet, and it has more than {MAX_RAW_EVENTS:,} events or"
+            f" {MAX_RAW_BYTES >> 20} MB of events: too many to parse on demand."
         )
         return cls(message, hint="Run `clew pipeline backfill`: it fills in missing facets, newest first.")
 
@@ -112,10 +107,13 @@ class TooManyRawEventsError(ClewError):
 def load_run_facets(lake: Lake, run_uuid: str, order: FacetOrder = FacetOrder.RECEIVED) -> RunFacets:
     """Load the facets of a run, its job and its datasets; the last of each name wins."""
     # Raw events first: a chunk committed between the two reads is then seen twice, never missed.
-    raw = _raw_only_rows(lake, run_uuid)
+    raw = _raw_only_rows(lake, EventSelection(runs=frozenset({run_uuid})), f"run {run_uuid}")
     value_range = ValueRange("run_uuid", run_uuid, run_uuid)
+    is_of_run = value_range.filter()
     run, job, dataset = (
-        _sorted_rows(chain(read_facet_rows(lake, table, value_range).to_pylist(), raw.get(table.name, ())), order)
+        _sorted_rows(
+            chain(read_facet_rows(lake, table, value_range, is_of_run).to_pylist(), raw.get(table.name, ())), order
+        )
         for table in (RUN_FACETS, JOB_FACETS, DATASET_FACETS)
     )
     by_job = _grouped(job, "job_namespace", "job_name")
@@ -141,20 +139,16 @@ def merge_facet_rows(rows: Iterable[Row]) -> FacetMap:
     return facets
 
 
-def _raw_only_rows(lake: Lake, run_uuid: str) -> dict[str, list[Row]]:
-    """Build the rows that a backfill still has to write for a run, by table."""
+def _raw_only_rows(lake: Lake, selection: EventSelection, entity: str) -> dict[str, list[Row]]:
+    """Build the rows that a backfill still has to write for an entity, by table."""
     backfilled = read_backfilled_ranges(lake)
     if not has_pending_backfill(lake, backfilled):
         return {}
-    value_range = ValueRange("run_uuid", run_uuid, run_uuid)
-    positions = find_pending_positions(lake, backfilled, value_range)
-    if len(positions) > MAX_RAW_EVENTS:
-        raise TooManyRawEventsError.of(run_uuid, f"{len(positions):,} events")
-    size, rows = 0, LineageTableBuilder()
-    for event, received in decode_raw_events(read_raw_events(lake, value_range, positions)):
-        size += len(received.body)
-        if size > MAX_RAW_BYTES:
-            raise TooManyRawEventsError.of(run_uuid, f"more than {MAX_RAW_BYTES >> 20} MB of events")
+    pending = read_pending_events(lake, backfilled, selection)
+    if not pending.is_complete:
+        raise TooManyRawEventsError.of(entity)
+    rows = LineageTableBuilder()
+    for event, received in pending.events:
         rows.add(event, received)
     return _rows_with_large_facets(rows.drain())
 
@@ -183,7 +177,12 @@ def _grouped(rows: Iterable[Row], *keys: str) -> Iterable[tuple[tuple[Any, ...],
 
 
 def _datasets(rows: Iterable[Row]) -> list[RunDatasetFacets]:
-    datasets = []
+    """Build the inputs or outputs; one reported first without and then with a version is one dataset."""
+    rows, datasets = list(rows), []
+    name = itemgetter("dataset_namespace", "dataset_name")
+    versions = {name(row): row["dataset_version"] for row in rows if row["dataset_version"]}
+    for row in rows:
+        row["dataset_version"] = row["dataset_version"] or versions.get(name(row))
     for key, group in _grouped(rows, "dataset_namespace", "dataset_name", "dataset_version"):
         kinds = (
             merge_facet_rows(row for row in group if row["type"] == kind) for kind in ("DATASET", "INPUT", "OUTPUT")
@@ -216,9 +215,15 @@ class FacetState(Struct, frozen=True, rename="camel"):
     events: int
 
 
-def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
-    """Read the states of a facet, newest first; consecutive events with an equal facet are one state."""
+def read_facet_history(
+    lake: Lake, kind: EntityKind, identity: tuple[str, ...], name: str, selection: EventSelection = NO_EVENTS
+) -> list[FacetState]:
+    """Read the states of a facet, newest first; consecutive events with an equal facet are one state.
+
+    `selection` has the events that may contain it, to find those that are not backfilled yet.
+    """
     table, keys, column = _TABLES[kind]
+    raw = _raw_only_rows(lake, selection, f"{kind} {identity[-1]}").get(table.name, ())
     names = {name, *(alias for alias, canonical in FACET_ALIASES.items() if canonical == name)}
     value_range = ValueRange(column, identity[-1], identity[-1])
     condition = reduce(and_, (pc.field(key) == part for key, part in zip(keys, identity, strict=True)))
@@ -226,9 +231,10 @@ def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], 
     positions = scan_range(lake, table, value_range).to_table(columns=["seq"], filter=condition)["seq"].to_pylist()
     # Positions select row groups: rows are sorted by run, and the runs of an entity are all over a file.
     condition = condition & pc.field("seq").isin(sorted(positions)[-MAX_HISTORY_ROWS:])
-    rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
-    states = groupby(_sorted_rows(rows, lake.facet_order), key=itemgetter("facet"))
-    return [_state(list(events)) for _, events in states][::-1]
+    rows = {row["uuid"]: row for row in read_facet_rows(lake, table, value_range, condition).to_pylist()}
+    rows |= {row["uuid"]: row for row in raw if row["name"] in names and tuple(row[key] for key in keys) == identity}
+    newest = _sorted_rows(rows.values(), lake.facet_order)[-MAX_HISTORY_ROWS:]
+    return [_state(list(events)) for _, events in groupby(newest, key=itemgetter("facet"))][::-1]
 
 
 def _state(rows: list[Row]) -> FacetState:

@@ -145,15 +145,22 @@ def count_pending_backfill(root: LakeLocation) -> int:
         events, backfills = (open_storage(root).open_table(name) for name in ("lineage_events", "backfills"))
     except TableNotFoundError:
         return 0
-    if not _has_raw_events(events):
+    if not _is_any_raw_only(events):
         return 0
     query = QueryBuilder().register("lineage_events", events).register("backfills", backfills)
     count: int = query.execute(_COUNT).read_all().column("events").to_pylist()[0]
     return count
 
 
-def _has_raw_events(events: DeltaTable) -> bool:
-    """Return whether there are raw-only events, by file statistics only."""
+def has_raw_events(root: LakeLocation) -> bool:
+    """Return whether there are raw-only events, backfilled or not, by file statistics only."""
+    try:
+        return _is_any_raw_only(open_storage(root).open_table("lineage_events"))
+    except TableNotFoundError:
+        return False
+
+
+def _is_any_raw_only(events: DeltaTable) -> bool:
     if "is_raw_only" not in {field.name for field in events.schema().fields}:
         return False
     actions = events.get_add_actions(flatten=True)

@@ -34,6 +34,11 @@ class RefreshState(Struct, frozen=True):
     events: int
     format: int = _FORMAT
 
+    @property
+    def last_position(self) -> int:
+        """Last position of all event tables."""
+        return max(self.positions.values())
+
     @classmethod
     def of(cls, lake: Lake) -> RefreshState:
         """Return the state of derived tables that contain all events of the lake."""
@@ -67,6 +72,12 @@ def read_refresh_state(lake: Lake) -> RefreshState | None:
     except msgspec.DecodeError:
         return None
     return state if state.format == _FORMAT and state.facet_order is lake.facet_order else None
+
+
+def has_underived_chunks(lake: Lake) -> bool:
+    """Return whether the derived tables lack the facets of a backfilled chunk, for instance after a crash."""
+    state = read_refresh_state(lake)
+    return RefreshState.of(lake).backfills > (0 if state is None else state.backfills)
 
 
 def write_refresh_state(lake: Lake, state: RefreshState) -> None:

@@ -12,7 +12,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from clew.lake.lake import Lake
-from clew.lake.schemas import EVENT_GRAIN_TABLES, FACET_TABLES, LINEAGE_EVENTS, REJECTED_EVENTS, TABLES_BY_NAME, Table
+from clew.lake.schemas import (
+    DATAFRAME_EVENTS,
+    EVENT_GRAIN_TABLES,
+    FACET_TABLES,
+    LINEAGE_EVENTS,
+    REJECTED_EVENTS,
+    RUNTIME_EVENTS,
+    TABLES_BY_NAME,
+    Table,
+)
 from clew.lake.storage import open_parquet, open_storage
 
 
@@ -84,7 +93,8 @@ _MAX_PARTITION_BYTES: Final = 96 << 20
 _MIN_PARTITION_BYTES: Final = 24 << 20
 _ROWS_PER_BATCH = 256
 _MAX_SEQ: Final = 2**63 - 1
-_COLUMNS = ("event_id", "seq", "event", "is_raw_only")
+_NOTEBOOK_TABLES: Final = (RUNTIME_EVENTS.name, DATAFRAME_EVENTS.name)
+_COLUMNS = ("event_id", "seq", "event", "is_raw_only", "received_at")
 
 
 class RowGroup(NamedTuple):
@@ -104,6 +114,8 @@ class StoredEvent(NamedTuple):
     seq: int
     body: memoryview | None
     is_raw_only: bool
+    # ISO 8601; only of notebook events, whose time it may be.
+    received_at: str = ""
 
 
 RowGroupPartition = tuple[RowGroup, ...]
@@ -146,8 +158,8 @@ def read_stored_events(partition: RowGroupPartition) -> Iterator[StoredEvent]:
     for batch in rows.to_batches(_ROWS_PER_BATCH):
         columns = (_values(batch, name) for name in _COLUMNS)
         yield from (
-            StoredEvent(table, identity, seq, body, bool(is_raw_only))
-            for identity, seq, body, is_raw_only in zip(*columns, strict=True)
+            StoredEvent(table, identity, seq, body, bool(is_raw_only), at.isoformat() if at else "")
+            for identity, seq, body, is_raw_only, at in zip(*columns, strict=True)
         )
 
 
@@ -195,8 +207,9 @@ def _row_groups(lake: Lake, table: str, ranges: Sequence[tuple[int, int]]) -> It
 
 def _read(group: RowGroup) -> pa.Table:
     file = pq.ParquetFile(open_parquet(group.path))
+    columns = _COLUMNS if group.table in _NOTEBOOK_TABLES else _COLUMNS[:-1]
     # Older files may lack a column.
-    return file.read_row_group(group.row_group, columns=[name for name in _COLUMNS if name in file.schema_arrow.names])
+    return file.read_row_group(group.row_group, columns=[name for name in columns if name in file.schema_arrow.names])
 
 
 def read_run_events(lake: Lake, run_uuid: str, session_id: str | None = None) -> Iterator[bytes]:

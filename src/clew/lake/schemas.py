@@ -220,6 +220,7 @@ DERIVED_TABLE_NAMES: Final = (
     "job_dependencies",
     "dataset_edges",
     "column_edges",
+    "data_quality_assertions",
     "dataset_aliases",
     "current_run_facets",
     "current_job_facets",
@@ -233,7 +234,7 @@ STATE_TABLES: Final = {
     for name in (
         *("runs", "jobs", "referenced_runs", "referenced_jobs", "job_declarations", "schemas"),
         *("dataset_declarations", "datasets", "renames", "symlinks", "run_io", "reported_job_edges"),
-        *("lineage_assertions", "job_dependency_assertions", "static_lineage", "edge_sets"),
+        *("lineage_assertions", "job_dependency_assertions", "static_lineage", "edge_sets", "quality_assertions"),
         *("cell_executions", "operations"),
     )
 }

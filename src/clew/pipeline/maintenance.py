@@ -38,6 +38,9 @@ from clew.pipeline.progress import ProgressCallback, no_progress
 _HOUR = 3600.0
 # A refresh may rebuild all tables; this limits its share of the wall time.
 _MAX_REFRESH_DUTY_CYCLE = 0.05
+# Time for a cancelled refresh to end. Its thread does not keep the process alive.
+_STOP_SECONDS = 2.0
+_CANCEL_INTERVAL_SECONDS = 0.1
 
 
 class MaintenanceConfig(Struct, frozen=True):
@@ -68,7 +71,8 @@ class MaintenanceStats(Struct):
 class BackgroundMaintenance:
     """Two maintenance threads, used as a context manager. Errors are reported and never stop the stream.
 
-    Two, because a refresh may run for minutes, during which files must be compacted.
+    Two, because a refresh may run for minutes, during which files must be compacted. At the end, `cancel` is called for
+    the refresh; an interrupted one is repeated by the next.
     """
 
     def __init__(
@@ -79,11 +83,13 @@ class BackgroundMaintenance:
         config: MaintenanceConfig,
         stats: MaintenanceStats | None = None,
         expire_log: Callable[[timedelta], object] = lambda _: None,
+        cancel: Callable[[], object] = lambda: None,
     ) -> None:
         self.stats = stats or MaintenanceStats()
         self._files, self._derived = Lake(root), Lake(root)
         self._refresh = refresh
         self._expire_log = expire_log
+        self._cancel = cancel
         self._on_progress = on_progress
         self._config = config
         self._stop = Event()
@@ -104,8 +110,12 @@ class BackgroundMaintenance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join()
+            # A refresh starts Spark jobs one after the other: each is cancelled.
+            while thread.is_alive() and time.monotonic() < deadline:
+                self._cancel()
+                thread.join(_CANCEL_INTERVAL_SECONDS)
 
     def compact_and_vacuum(self) -> None:
         """Compact tables with many new files, and vacuum if it is due."""
@@ -132,6 +142,8 @@ class BackgroundMaintenance:
                 task()
                 pause = self._config.poll_interval_seconds
             except Exception as error:  # noqa: BLE001  # errors of maintenance must not stop the stream
+                if self._stop.is_set():
+                    return
                 self.stats.errors += 1
                 pause = max(self._config.poll_interval_seconds, self._config.error_backoff_seconds)
                 self._on_progress(f"Maintenance failed; ingestion continues: {error}")
@@ -200,7 +212,7 @@ class MaintenanceResult(Struct):
     compacted: dict[str, tuple[int, int]]
     vacuumed: dict[str, tuple[int, int]]
     is_refreshed: bool
-    # The refresh is left to the running pipeline, which does it when it stops.
+    # The refresh is left to the running pipeline.
     is_refresh_deferred: bool
     expired: RetentionResult
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
+from clew.eventlog.segments import end_position
 from clew.events.facets import FacetOrder
 from clew.index.writer import IndexWriter
 from clew.lake.backfill_state import read_backfilled_ranges
@@ -26,7 +27,7 @@ from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import BatchIngestor, IngestStats
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
-from clew.pipeline.preflight import check_consistency
+from clew.pipeline.preflight import check_consistency, recover_index
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.reprocess import load_index, rebuild_index
 from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, warm_up
@@ -70,6 +71,7 @@ class BatchRecorder:
 
 _POLL_SECONDS = 0.2
 _STREAM_TRIGGER = "500 milliseconds"
+_DRAIN_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,9 @@ class Pipeline:
     ) -> IngestStats:
         """Ingest continuously until `stop` is set; `on_poll` is called every 0.2 seconds.
 
-        With `maintenance`, the lake is maintained in the background, counted in `maintenance_stats`.
+        With `maintenance`, the lake is maintained in the background, counted in `maintenance_stats`. At a stop, the
+        events that are in the log are ingested for a few seconds. Derived tables are not refreshed then: that may take
+        minutes.
         """
         warm_up(self.spark)
         with (
@@ -121,10 +125,17 @@ class Pipeline:
             query = self._query(ingestor, processingTime=_STREAM_TRIGGER)
             while not stop.wait(_POLL_SECONDS) and query.isActive:
                 on_poll()
+            self._drain(query)
             query.stop()
             _await(query)
-        self.refresh()
         return ingestor.stats
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """Wait until the events that are in the log now are ingested, for a few seconds at most."""
+        end, deadline = end_position(self.home.log), time.monotonic() + _DRAIN_SECONDS
+        checkpoint = Checkpoint(self.home.checkpoint)
+        while query.isActive and checkpoint.committed_offset < end and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     def _background_maintenance(
         self, config: MaintenanceConfig, stats: MaintenanceStats | None
@@ -135,7 +146,13 @@ class Pipeline:
             return refresh_derived_tables(self.spark, lake)
 
         return BackgroundMaintenance(
-            self.lake.root, refresh, self.on_progress, config, stats, partial(expire_log_segments, self.home)
+            self.lake.root,
+            refresh,
+            self.on_progress,
+            config,
+            stats,
+            partial(expire_log_segments, self.home),
+            self.spark.sparkContext.cancelAllJobs,
         )
 
     def _open_ingestor(self) -> BatchIngestor:
@@ -198,7 +215,7 @@ def open_pipeline(
     A missing index is rebuilt from the lake, as is an existing one with `rebuild`; it stays readable until then.
     """
     home.create()
-    with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock:
+    with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock, recover_index(home, on_progress):
         lake = Lake(home.lake, check_lock)
         lake.create_or_validate(facet_order)
         must_rebuild = rebuild or _index_is_missing(home, lake)

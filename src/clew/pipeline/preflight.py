@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.segments import list_segments
+from clew.eventlog.segments import list_segments, read_known_end
+from clew.index.backends.sqlite import DamagedIndexError, SqliteBackend
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.lake.manifest import read_manifest
 from clew.lake.schemas import EVENT_GRAIN_TABLES
 from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.progress import ProgressCallback, no_progress
 
 _LAKE_FILE = "lake.json"
+# Exists while a pipeline writes the index.
+_UNCLEAN_MARKER = "index.unclean"
+
+
+@contextmanager
+def recover_index(home: DataDir, on_progress: ProgressCallback) -> Iterator[None]:
+    """Set a damaged SQLite index aside, so that it is rebuilt. Its structure is checked after an unclean stop."""
+    if home.database_url is not None:
+        yield
+        return
+    marker, backend = home.root / _UNCLEAN_MARKER, SqliteBackend(home.index_file)
+    damage = backend.find_damage() if marker.exists() and backend.path.exists() else _find_open_error(backend)
+    if damage is not None:
+        target = backend.set_aside()
+        on_progress(f"The index is damaged ({damage}). It was moved to {target} and is rebuilt from the lake")
+    marker.touch()
+    yield
+    # Kept after an error: the next start checks the index.
+    marker.unlink(missing_ok=True)
+
+
+def _find_open_error(backend: SqliteBackend) -> str | None:
+    try:
+        if backend.path.exists():
+            backend.writer().database.close()
+    except DamagedIndexError as error:
+        return error.message
+    return None
 
 
 def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
@@ -51,11 +83,16 @@ def _checkpoint_lake_id(checkpoint: Checkpoint) -> dict[str, str] | None:
         return None
 
 
-def check_log_offsets(home: DataDir) -> None:
-    """Raise if the log does not cover the committed offset. Call before anything is appended to the log."""
+def check_log_offsets(home: DataDir, on_progress: ProgressCallback = no_progress) -> None:
+    """Raise if the log does not cover the committed offset; report events that are missing in a log that was cut.
+
+    Call before anything is appended to the log.
+    """
     folder, checkpoint = home.log, Checkpoint(home.checkpoint)
     offset, log_segments = checkpoint.committed_offset, list_segments(folder)
-    start, end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
+    start, log_end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
+    # If the log was cut, its writer continues at the known end.
+    end = max(log_end, read_known_end(folder))
     hint = (
         f"Restore the log from a backup. Or move {checkpoint.root} away: the log is then read from its start, and"
         " events that the lake contains already are skipped."
@@ -66,6 +103,10 @@ def check_log_offsets(home: DataDir) -> None:
     if 0 < offset < start:
         message = f"The log {folder} begins at {start:,}; events from {offset:,} on were not ingested and are lost."
         raise ClewError(message, hint=hint)
+    if log_end < end:
+        missing = end - max(log_end, offset)
+        loss = f"{missing:,} bytes of events that were not ingested are lost" if missing else "All were ingested"
+        on_progress(f"The log {folder} was cut at {log_end:,}: its events up to {end:,} are missing. {loss}")
 
 
 def _check_event_counts(index: IndexWriter, lake: Lake) -> None:

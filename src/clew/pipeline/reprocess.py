@@ -27,6 +27,7 @@ from clew.lake.backfill_state import Chunk, find_pending_positions, has_pending_
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.lake import BatchId, Lake
 from clew.lake.manifest import check_integrity, require_lake
+from clew.lake.refresh_state import has_underived_chunks
 from clew.lake.scan import RowGroupPartition, ValueRange, plan_partitions, prune_files, sample_facets
 from clew.lake.schemas import BACKFILLS, FACET_TABLES, LARGE_COLUMNS, LARGE_FACETS, LINEAGE_EVENTS, REJECTED_EVENTS
 from clew.pipeline.derive.refresh import refresh_derived_tables
@@ -76,12 +77,12 @@ def run_backfill(
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
 ) -> BackfillProgress:
-    """Backfill all missing facets. Starts Spark only if there are any."""
+    """Backfill all missing facets, and refresh the derived tables if they lack some. Otherwise Spark is not started."""
     require_lake(home.lake)
     with acquire_lock(home.lake / BACKFILL_LOCK, "backfill") as check_lock:
         lake = Lake(home.lake, check_lock)
         lake.create_or_validate()
-        if not has_pending_backfill(lake, read_backfilled_ranges(lake)):
+        if not has_pending_backfill(lake, read_backfilled_ranges(lake)) and not has_underived_chunks(lake):
             return BackfillProgress()
         on_status("Starting Spark")
         session = get_session(home, spark, master=master, conf=conf)

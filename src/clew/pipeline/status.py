@@ -23,6 +23,7 @@ from clew.lake.manifest import check_integrity
 from clew.lake.storage import open_storage
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint, read_batch_records
 from clew.pipeline.locks import PIPELINE_LOCK, LockHolder, read_lock_holder
+from clew.pipeline.supervisor import SupervisorState, read_supervisor_state
 
 _MAX_SHOWN = 5
 _REJECTED = "rejected_events"
@@ -59,6 +60,8 @@ class PipelineStatus(Struct, frozen=True):
     tables: list[TableSize]
     # Raw-only events that are not backfilled yet.
     pending_backfill_events: int = 0
+    # Set while `clew up` runs.
+    supervisor: SupervisorState | None = None
 
 
 def read_status(home: DataDir) -> PipelineStatus:
@@ -81,6 +84,7 @@ def read_status(home: DataDir) -> PipelineStatus:
         rejected=RejectionSummary(rejected, unresolved, recent_rejections(home.lake)),
         tables=read_table_sizes(home.lake),
         pending_backfill_events=count_pending_backfill(home.lake),
+        supervisor=read_supervisor_state(home),
     )
 
 

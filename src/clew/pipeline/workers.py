@@ -181,11 +181,11 @@ def _decode_line(text: bytes) -> tuple[LogRecord, Document, AnyEvent | RejectedE
 
 
 def _decode_event(
-    line: LogRecord, decoder: Callable[[str, Document], AnyEvent]
+    line: LogRecord, decoder: Callable[[str, Document, str], AnyEvent]
 ) -> tuple[LogRecord, Document, AnyEvent | RejectedError]:
     body = line.document
     try:
-        return line, body, decoder(line.stream, body)
+        return line, body, decoder(line.stream, body, line.at)
     except RejectedError as error:
         return line, body, error
 
@@ -223,6 +223,6 @@ def _decode_stored(stored: StoredEvent) -> AnyEvent | RejectedError | None:
     if stored.body is None:
         return None
     try:
-        return decode_utf8(_STREAMS[stored.table], stored.body)
+        return decode_utf8(_STREAMS[stored.table], stored.body, stored.received_at)
     except RejectedError as error:
         return error

@@ -105,6 +105,20 @@ def test_kills_of_a_backfill(home: DataDir, spark: SparkSession, tmp_path: Path)
     )
 
 
+def test_kill_of_a_backfill_while_it_derives(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
+    append_events(home, *map(make_event, range(EVENTS_PER_KILL)))
+    with open_pipeline(home, spark=spark) as pipeline:
+        replace(pipeline, is_raw_only=True).ingest_available()
+    command = ["-m", "clew", "pipeline", "backfill", "--home", str(home.root)]
+    kill_process(command, home, DERIVING, Random(SEED))
+    assert "current_run_facets" not in read_tables(home) or not read_tables(home)["current_run_facets"]
+    progress = run_backfill(home, spark=spark)
+    assert (progress.events, progress.is_derived_refreshed) == (0, True)
+    assert read_tables(home, "is_raw_only") == ingest_uninterrupted(
+        home, tmp_path / "uninterrupted", spark, "is_raw_only"
+    )
+
+
 def large_event(number: int) -> bytes:
     """Make an event as large as a chunk of a backfill."""
     return make_event(number, "x" * (1 << 20))

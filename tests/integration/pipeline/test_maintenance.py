@@ -34,7 +34,10 @@ def make_event(number: int) -> bytes:
     dataset = {"namespace": "n", "name": f"d{number % 2}", "facets": {"schema": {"fields": [{"name": f"c{number}"}]}}}
     event_time = f"2026-01-01T10:00:{number:02}.123456Z"
     run = {"runId": f"run {number}", "facets": {"note": {"text": "x" * 1000}}}
-    return json.dumps({"eventTime": event_time, "run": run, "inputs": [dataset], "outputs": [dataset]}).encode()
+    job = {"namespace": "n", "name": "j"}
+    return json.dumps(
+        {"eventTime": event_time, "run": run, "job": job, "inputs": [dataset], "outputs": [dataset]}
+    ).encode()
 
 
 def append_event(home: DataDir, body: bytes) -> None:
@@ -116,6 +119,8 @@ def test_stream_compacts_its_lake(spark: SparkSession, tmp_path: Path) -> None:
             MaintenanceConfig(compaction_trigger_files=4, poll_interval_seconds=0.01, refresh_interval_seconds=0.1),
             stats,
         )
+        # A refresh that was running at the stop is cancelled.
+        limited.refresh()
     assert ([message for message in messages if "failed" in message], stats.errors) == ([], 0)
     batches = read_batch_records(home.checkpoint)
     assert sum(batch.events for batch in batches) == count

@@ -95,7 +95,9 @@ def tables(spark: SparkSession) -> Tables:
             _EVENTS, (make_time(2), "s1", "n", "job", "RUN", "COMPLETE", [("f", "/a")], [("f", "/b"), ("f", "/c")], 2)
         ),
         "dataset_edges": create_table(
-            _DATASET_EDGES, ("f", "b", "f", "a"), ("f", "c", "f", "b"), ("f", "d", "f", "c"), ("f", "b", "f", "b2")
+            f"{_DATASET_EDGES}, job_namespace string, job_name string",
+            *((*edge, "n", "job") for edge in (("f", "b", "f", "a"), ("f", "c", "f", "b"), ("f", "d", "f", "c"))),
+            ("f", "b", "f", "b2", "n", "job"),
         ),
         "column_edges": create_table(
             _COLUMN_EDGES,

@@ -55,7 +55,9 @@ def parse_facets(body: bytes) -> list[tuple[str, Any]]:
 
 def load_corpus(shared: Path) -> list[bytes]:
     paths = sorted((shared / "corpus").rglob("*.jsonl"))
-    return [to_single_line(line) for path in paths for line in path.read_bytes().splitlines() if line.strip()]
+    lines = [to_single_line(line) for path in paths for line in path.read_bytes().splitlines() if line.strip()]
+    # A RunEvent without a run id is rejected.
+    return [line for line in lines if b'"run": {}' not in line]
 
 
 def test_corpus_events_and_facets_are_stored_byte_for_byte(shared: Path) -> None:
@@ -84,7 +86,10 @@ EVENT = b"""{"eventTime": "2026-01-01T10:00:00.5Z", "eventType": "COMPLETE", "pr
 
 
 def test_facet_rows_identify_their_entity() -> None:
-    rows = build_rows(b'{"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "first"}}', EVENT)
+    rows = build_rows(
+        b'{"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "first"}, "job": {"namespace": "n", "name": "j"}}',
+        EVENT,
+    )
     keys = ("type", "dataset_name", "dataset_version", "direction", "name", "facet", "run_uuid")
     assert [tuple(row[key] for key in keys) for row in rows["dataset_facets"]] == [
         ("DATASET", "i", "2", "INPUT", "version", '{"datasetVersion": "2"}', "r"),
@@ -130,7 +135,13 @@ def test_rejected_event_is_stored_byte_for_byte(body: bytes, stream: str) -> Non
 
 def test_large_facet_is_stored_once() -> None:
     plan = "x" * 10_000_000
-    body = json.dumps({"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "r", "facets": {"plan": plan}}}).encode()
+    body = json.dumps(
+        {
+            "eventTime": "2026-01-01T00:00:00Z",
+            "run": {"runId": "r", "facets": {"plan": plan}},
+            "job": {"namespace": "n", "name": "j"},
+        }
+    ).encode()
     (row,), (large,) = (build_rows(body)[table] for table in ("run_facets", "large_facets"))
     assert (row["facet"], row["large_facet_bytes"], row["uuid"]) == (None, len(plan) + 2, large["uuid"])
     assert large["facet"] == f'"{plan}"'
@@ -141,7 +152,8 @@ def test_large_facet_is_stored_once() -> None:
 def test_facets_up_to_64_kib_are_inline(length: int, is_large: bool) -> None:
     facet = '{"text":"' + "é" * ((length - 11) // 2) + "x" * ((length - 11) % 2) + '"}'
     assert len(facet.encode()) == length
-    body = f'{{"eventTime":"2026-01-01T00:00:00Z","run":{{"runId":"r","facets":{{"small":{{}},"a":{facet}}}}}}}'
+    run = f'{{"runId":"r","facets":{{"small":{{}},"a":{facet}}}}}'
+    body = f'{{"eventTime":"2026-01-01T00:00:00Z","run":{run},"job":{{"namespace":"n","name":"j"}}}}'
     rows = build_rows(body.encode())
     assert ("large_facets" in rows) is is_large
     assert [row["large_facet_bytes"] for row in rows["run_facets"]] == [None, length if is_large else None]
@@ -187,7 +199,7 @@ def test_no_events_give_no_rows() -> None:
 def test_drain_resets_the_builder() -> None:
     other_events = [
         b'{"eventTime":"2026-01-01T00:00:00Z","dataset":{"namespace":"n","name":"d","facets":{"e":{}}}}',
-        b'{"eventTime":"2026-01-01T00:00:00Z","run":{"runId":"q"},"outputs":[{"namespace":"n","name":"p"}]}',
+        b'{"eventTime":"2026-01-01T00:00:00Z","run":{"runId":"q"},"job":{"namespace":"n","name":"q"},"outputs":[{"namespace":"n","name":"p"}]}',
     ]
     builder, drained = EventTableBuilder(), []
     for number, body in enumerate([EVENT, *other_events]):

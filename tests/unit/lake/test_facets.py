@@ -24,7 +24,8 @@ LARGE = '{"text" : "' + "x" * 70_000 + '"}'
 
 def event(minute: int, facets: str, *, run: str = "r", more: str = "") -> str:
     event_time = f"2026-01-01T10:0{minute}:00Z"
-    return f'{{"eventTime":"{event_time}","run":{{"runId":"{run}","facets":{facets}}}{more}}}'
+    all_more = more if '"job"' in more else more + ',"job":{"namespace":"n","name":"j"}'
+    return f'{{"eventTime":"{event_time}","run":{{"runId":"{run}","facets":{facets}}}{all_more}}}'
 
 
 def job(facets: str) -> str:

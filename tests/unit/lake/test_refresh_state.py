@@ -13,7 +13,13 @@ from clew.events.facets import FacetOrder
 from clew.lake.compaction import compact_tables
 from clew.lake.data_files import FileWriter
 from clew.lake.lake import BatchId, Lake
-from clew.lake.refresh_state import RefreshState, is_refreshed, read_refresh_state, reset_refresh_state
+from clew.lake.refresh_state import (
+    RefreshState,
+    has_underived_chunks,
+    is_refreshed,
+    read_refresh_state,
+    reset_refresh_state,
+)
 from clew.lake.schemas import BACKFILLS, RUNTIME_EVENTS, Table
 
 
@@ -56,6 +62,20 @@ def test_is_stale_after_a_backfill(lake: Lake) -> None:
     append(lake, BACKFILLS, 1, first_seq=0, last_seq=7, events=1)
     assert not is_refreshed(lake)
     assert read_refresh_state(lake) is not None
+
+
+def test_finds_backfilled_chunks_that_are_not_derived(lake: Lake) -> None:
+    assert not has_underived_chunks(lake)
+    append(lake, BACKFILLS, 1, first_seq=0, last_seq=7, events=1)
+    assert has_underived_chunks(lake)
+    mark_refreshed(lake)
+    assert not has_underived_chunks(lake)
+    append(lake, BACKFILLS, 2, first_seq=8, last_seq=9, events=1)
+    assert has_underived_chunks(lake)
+    mark_refreshed(lake)
+    # A rebuild was interrupted.
+    reset_refresh_state(lake)
+    assert has_underived_chunks(lake)
 
 
 def test_must_be_rebuilt_after_a_change_of_facet_order(lake: Lake) -> None:

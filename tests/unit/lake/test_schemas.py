@@ -16,7 +16,7 @@ from clew.lake.compaction import compact_tables
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.lake import BatchId, Lake
 from clew.lake.scan import ValueRange, scan_range
-from clew.lake.schemas import LARGE_COLUMNS, RUN_FACETS
+from clew.lake.schemas import LARGE_COLUMNS, RUN_FACETS, TABLES_BY_NAME
 
 NAME = RUN_FACETS.name
 NEW_COLUMNS = ("large_facet_bytes", "facet_error")
@@ -130,3 +130,21 @@ def test_replace_changes_the_schema(existing: pa.Schema, tmp_path: Path) -> None
     table = DeltaTable(str(tmp_path / "runs"))
     assert [field.name for field in table.schema().fields] == RUN_FACETS.schema.names
     assert table.to_pyarrow_table()["uuid"].to_pylist() == ["1"]
+
+
+FACET_COLUMNS = "uuid created_at run_uuid lineage_event_time lineage_event_type name facet"
+PROPOSED_COLUMNS = {
+    "lineage_events": "run_uuid event_time event_type event job_name job_namespace producer",
+    "dataset_facets": f"{FACET_COLUMNS} type",
+    "job_facets": FACET_COLUMNS,
+    "run_facets": FACET_COLUMNS,
+}
+
+
+@pytest.mark.parametrize(("table", "columns"), PROPOSED_COLUMNS.items())
+def test_tables_have_the_proposed_columns(table: str, columns: str) -> None:
+    schema = TABLES_BY_NAME[table].schema
+    for column in columns.split():
+        kind = schema.field(column).type
+        is_time = column.endswith("_time") or column == "created_at"
+        assert pa.types.is_timestamp(kind) if is_time else pa.types.is_string(kind)

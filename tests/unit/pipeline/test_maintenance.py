@@ -29,7 +29,11 @@ def add_batches(home: DataDir, ingest_log: IngestLog) -> Callable[[int], None]:
     def add(count: int) -> None:
         for _ in range(count):
             start = end_position(home.log)
-            event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": f"run at {start}"}}
+            event = {
+                "eventTime": "2026-01-01T10:00:00Z",
+                "run": {"runId": f"run at {start}"},
+                "job": {"namespace": "n", "name": "j"},
+            }
             with LogWriter(home.log) as log:
                 log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
             ingest_log(start)

@@ -21,6 +21,7 @@ from clew.pipeline.status import read_status
 
 IngestLog = Callable[..., IngestStats]
 WEEK_HOURS = 7 * 24
+JOB = {"namespace": "n", "name": "j"}
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def filled_home(home: DataDir, ingest_log: IngestLog) -> DataDir:
     """Create a data directory with three batches of one event each, and up-to-date derived tables."""
     for number in range(3):
         start = end_position(home.log)
-        event = {"eventTime": f"2026-01-01T10:00:0{number}Z", "run": {"runId": "r"}}
+        event = {"eventTime": f"2026-01-01T10:00:0{number}Z", "run": {"runId": "r"}, "job": JOB}
         with LogWriter(home.log) as log:
             log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
         ingest_log(start)
@@ -54,7 +55,7 @@ def test_forced_vacuum_retains_only_the_newest_version(filled_home: DataDir) -> 
 
 def test_compacts_but_defers_the_refresh_while_a_pipeline_runs(filled_home: DataDir, ingest_log: IngestLog) -> None:
     with LogWriter(filled_home.log) as log:
-        event = b'{"eventTime": "2026-01-01T10:00:09Z", "run": {"runId": "other"}}'
+        event = json.dumps({"eventTime": "2026-01-01T10:00:09Z", "run": {"runId": "other"}, "job": JOB}).encode()
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", event)])
     ingest_log()
     with acquire_lock(filled_home.lake / ".lock"):

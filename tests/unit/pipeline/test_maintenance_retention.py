@@ -42,7 +42,11 @@ def ingest_event(home: DataDir, ingest_log: IngestLog) -> IngestEvent:
 def append_event(home: DataDir, days: int, name: str) -> None:
     """Append an event received some days ago, in a separate segment."""
     facets = {"note": {"text": name}, "plan": {"text": LARGE_TEXT}}
-    event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
+    event = {
+        "eventTime": "2026-01-01T10:00:00Z",
+        "run": {"runId": name, "facets": facets},
+        "job": {"namespace": "n", "name": "j"},
+    }
     with pytest.MonkeyPatch.context() as patch, LogWriter(home.log, segment_bytes=1) as log:
         patch.setattr("clew.eventlog.writer.datetime", _FixedClock(datetime.now(UTC) - timedelta(days=days)))
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])

@@ -14,12 +14,15 @@ from clew.errors import ClewError
 from clew.eventlog.segments import segment_path
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
+from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.ingest import IngestStats
-from clew.pipeline.preflight import check_consistency
+from clew.pipeline.preflight import check_consistency, check_log_offsets, recover_index
 
-EVENT = json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}}).encode()
+EVENT = json.dumps(
+    {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}, "job": {"namespace": "n", "name": "j"}}
+).encode()
 
 
 @pytest.fixture
@@ -84,6 +87,19 @@ def test_rejects_inconsistent_parts(change: Callable[[DataDir], None], message: 
         run_checks(filled_home)
 
 
+@pytest.mark.parametrize(("ingest_all", "loss"), [(True, "All were ingested"), (False, "bytes of events that")])
+def test_reports_events_missing_in_a_log_that_was_cut(ingest_all: bool, loss: str, filled_home: DataDir) -> None:
+    if not ingest_all:
+        with LogWriter(filled_home.log) as log:
+            log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"{}")])
+    segment_path(filled_home.log, 0).write_bytes(b"")
+    messages: list[str] = []
+    check_log_offsets(filled_home, messages.append)
+    assert len(messages) == 1
+    assert "was cut at 0" in messages[0]
+    assert loss in messages[0]
+
+
 @pytest.mark.parametrize("missing", ["checkpoint", "index.sqlite"])
 def test_accepts_a_missing_checkpoint_or_index(missing: str, filled_home: DataDir) -> None:
     path = filled_home.root / missing
@@ -95,3 +111,51 @@ def test_accepts_a_moved_data_dir(filled_home: DataDir, tmp_path: Path) -> None:
     moved = DataDir(tmp_path / "moved")
     filled_home.root.rename(moved.root)
     run_checks(moved)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def overwrite_header(path: Path) -> None:
+    path.write_bytes(b"x" * 100 + path.read_bytes()[100:])
+
+
+def overwrite_pages(path: Path) -> None:
+    content = path.read_bytes()
+    page = 8 << 10
+    path.write_bytes(content[:page] + b"\xa5" * (len(content) - 2 * page) + content[-page:])
+
+
+@pytest.mark.parametrize("damage", [truncate, overwrite_header, overwrite_pages])
+def test_a_damaged_index_is_set_aside_after_an_unclean_stop(
+    damage: Callable[[Path], None], filled_home: DataDir
+) -> None:
+    with pytest.raises(RuntimeError, match="killed"), recover_index(filled_home, print):
+        raise RuntimeError("killed")
+    damage(filled_home.index_file)
+    content = filled_home.index_file.read_bytes()
+    messages: list[str] = []
+    with recover_index(filled_home, messages.append):
+        assert not filled_home.index_file.exists()
+        with IndexWriter(filled_home.index) as index:
+            assert index.event_count == 0
+    assert filled_home.index_file.with_name("index.sqlite.damaged").read_bytes() == content
+    assert [message for message in messages if "is rebuilt from the lake" in message] == messages != []
+    # The new index was closed properly: it is not checked again.
+    messages.clear()
+    with recover_index(filled_home, messages.append):
+        assert messages == []
+
+
+def test_a_sound_index_is_kept_after_an_unclean_stop(filled_home: DataDir) -> None:
+    with pytest.raises(RuntimeError), recover_index(filled_home, print):
+        raise RuntimeError
+    with recover_index(filled_home, print), IndexReader(filled_home.index) as index:
+        assert index.meta("indexed_seq") is not None
+
+
+def test_a_file_that_is_no_database_is_set_aside_at_any_start(filled_home: DataDir) -> None:
+    overwrite_header(filled_home.index_file)
+    with recover_index(filled_home, print):
+        assert not filled_home.index_file.exists()

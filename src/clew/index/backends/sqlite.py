@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from msgspec.structs import astuple
 
+from clew.data_dir import create_private_folder
 from clew.errors import ClewError
 from clew.index.backends.base import Database
 from clew.index.changes import ChangeSet, FacetsRow
 from clew.index.merge_rules import MergeSpec
 
-INDEX_FORMAT: Final = 7
+INDEX_FORMAT: Final = 8
 # A stream and a backfill may both write: one waits while the other merges a batch.
 BUSY_SECONDS: Final = 60.0
 # Larger than the defaults of SQLite: a batch reads pages all over the file, many of them repeatedly.
@@ -25,6 +26,7 @@ _CACHE_KIB = 64 << 10
 _INDEXES = "select name from sqlite_master where type = 'index' and sql is not null"
 _REBUILD = "Move it away and run `clew index rebuild`."
 _SCHEMA = "schema.sql", "triggers.sql"
+_FILE_SUFFIXES = "", "-wal", "-shm"
 
 
 class MissingIndexError(ClewError):
@@ -35,6 +37,16 @@ class MissingIndexError(ClewError):
         """Create with the location and a hint."""
         hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
         return cls(f"There is no index at {location}.", hint=hint)
+
+
+class DamagedIndexError(ClewError):
+    """Raised if a file cannot be read as an index."""
+
+    @classmethod
+    def of(cls, error: sqlite3.Error, location: object = "") -> DamagedIndexError:
+        """Create from the error of a query."""
+        hint = "Run `clew index rebuild`, or the pipeline: both rebuild it from the lake."
+        return cls(f"The index {location} cannot be read: {error}.".replace("  ", " "), hint=hint)
 
 
 class SqliteDatabase(sqlite3.Connection):
@@ -65,7 +77,8 @@ def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> SqliteData
 def connect_writer(path: Path) -> SqliteDatabase:
     """Open for writing, and create missing tables."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(path.parent)
+        path.touch(mode=0o600)
     except OSError as error:
         raise _access_error(path, "write", error.strerror) from error
     with _connect(path, path.absolute().as_uri(), "write") as connection:
@@ -114,7 +127,7 @@ def _connect(path: Path, uri: str, action: str, busy_seconds: float = BUSY_SECON
         if isinstance(error, sqlite3.OperationalError):
             raise _access_error(path, action, error) from error
         if isinstance(error, sqlite3.DatabaseError):
-            raise ClewError(f"{path} is not a clew index: {error}.", hint=_REBUILD) from error
+            raise DamagedIndexError.of(error, path) from error
         raise
 
 
@@ -232,7 +245,26 @@ class SqliteBackend:
         finally:
             staging.remove()
 
+    def find_damage(self) -> str | None:
+        """Check the structure of the file; return the first error."""
+        try:
+            with _connect(self.path, f"{self.path.absolute().as_uri()}?mode=ro", "read") as connection:
+                (result,) = connection.execute("pragma quick_check(1)").fetchone()
+                connection.close()
+        except DamagedIndexError as error:
+            return error.message
+        return None if result == "ok" else str(result)
+
+    def set_aside(self) -> Path:
+        """Rename the index, so that a new one is built; return the new path."""
+        target = self.path.with_name(f"{self.path.name}.damaged")
+        for suffix in _FILE_SUFFIXES:
+            file = self.path.with_name(self.path.name + suffix)
+            if file.exists():
+                file.replace(target.with_name(target.name + suffix))
+        return target
+
     def remove(self) -> None:
         """Remove the index, if it exists. No writer may be open."""
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _FILE_SUFFIXES:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

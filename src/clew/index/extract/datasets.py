@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from operator import itemgetter
 
+import msgspec
+
 from clew.events.facets import (
+    ASSERTIONS_FACET,
     LIFECYCLE_FACET,
     ROW_COUNT_FACETS,
     SYMLINKS_FACET,
@@ -17,12 +20,22 @@ from clew.events.facets import (
     has_row_count,
     parse_description,
     parse_lifecycle_change,
+    parse_quality_assertions,
     parse_row_count,
     parse_schema,
     parse_symlinks,
 )
 from clew.events.openlineage import FACET_ALIASES, Dataset, Facets
-from clew.index.changes import DatasetRow, FacetsRow, JobEdgeRow, RenameRow, RunIoRow, SchemaRow, SymlinksRow
+from clew.index.changes import (
+    DatasetRow,
+    FacetsRow,
+    JobEdgeRow,
+    QualityAssertionsRow,
+    RenameRow,
+    RunIoRow,
+    SchemaRow,
+    SymlinksRow,
+)
 from clew.index.encoding import FacetEncoder, StoredFacet
 from clew.index.extract.context import EventContext
 
@@ -61,6 +74,26 @@ def dataset_facet_rows(row: DatasetRow, facets: Facets, context: EventContext) -
 @lru_cache
 def _to_json(names: tuple[Name, ...]) -> str:
     return json.dumps(names)
+
+
+def quality_rows(dataset: Dataset, version: str | None, context: EventContext) -> Iterator[QualityAssertionsRow]:
+    """Yield the test results in each kind of facets of a dataset."""
+    kinds = (("DATASET", dataset.facets), ("INPUT", dataset.input_facets), ("OUTPUT", dataset.output_facets))
+    for kind, facets in kinds:
+        if facets and ASSERTIONS_FACET in facets:
+            yield QualityAssertionsRow(
+                context.asserted_by,
+                dataset.namespace,
+                dataset.name,
+                kind,
+                context.seq,
+                context.event_time,
+                context.run_uuid,
+                *context.job,
+                version,
+                msgspec.json.encode(parse_quality_assertions(bytes(facets[ASSERTIONS_FACET]))).decode(),
+                context.order_time,
+            )
 
 
 def run_io_row(

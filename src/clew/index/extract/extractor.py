@@ -18,6 +18,7 @@ from clew.index.extract.datasets import (
     dataset_facet_rows,
     dataset_row,
     job_edge_row,
+    quality_rows,
     run_io_row,
     schema_row,
 )
@@ -72,6 +73,7 @@ def _io_rows(direction: str, dataset: Dataset, context: EventContext) -> Iterato
         row.written_at, row.written_seq = context.event_time, context.seq
         row.current_version, row.current_version_seq = version or "", context.seq
     yield row
+    yield from quality_rows(dataset, version, context)
     if context.run_uuid is not None:
         yield run_io_row(direction, dataset, version, schema_id, context)
     if context.event.job is not None:
@@ -86,8 +88,9 @@ def _subject_rows(dataset: Dataset, context: EventContext) -> Iterator[TableRow]
     yield row
     if schema is not None:
         yield schema
+    version = parse_dataset_version(dataset.facets)
+    yield from quality_rows(dataset, version, context)
     if context.run_uuid is None:
-        version = parse_dataset_version(dataset.facets)
         declaration = dataset_declaration_row(dataset, version, None if schema is None else schema.schema_id, context)
         if declaration is not None:
             yield declaration

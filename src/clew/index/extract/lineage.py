@@ -35,7 +35,6 @@ from clew.index.changes import (
     StaticLineageRow,
     TableRow,
 )
-from clew.index.encoding import entity_key
 from clew.index.extract.context import EventContext
 from clew.index.extract.datasets import dataset_row, implied_io_row, job_edge_row
 
@@ -75,7 +74,7 @@ def _assertion_rows(assertions: Iterable[LineageAssertion], context: EventContex
         yield edge_set
         dataset = assertion.dataset_namespace, assertion.dataset_name
         yield AssertionRow(
-            _asserter(context),
+            context.asserted_by,
             *dataset,
             assertion.dataset_version or "",
             assertion.origin,
@@ -105,7 +104,7 @@ def _implied_input_rows(source: Name, context: EventContext) -> Iterator[TableRo
 
 
 def _explicit_lineage_rows(facet: bytes, own_job: Name, context: EventContext) -> Iterator[TableRow]:
-    asserted_by = _asserter(context)
+    asserted_by = context.asserted_by
     if context.run_uuid is None:
         yield StaticLineageRow(asserted_by, context.seq, context.order_time, ENTRIES_KEY.encode() in facet)
     for link in parse_links(facet, own_job):
@@ -133,15 +132,6 @@ def _job_dependency_rows(
 
 def _listed_inputs(context: EventContext) -> set[Name]:
     return {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
-
-
-def _asserter(context: EventContext) -> str:
-    """Return the key of the run, job or dataset that makes the event's assertions."""
-    event = context.event
-    if context.run_uuid is not None or event.dataset is None or event.kind != "DATASET":
-        return context.run_uuid or entity_key(*context.job)
-    # One part more than the key of a job, so that a job and a dataset of the same name differ.
-    return entity_key(event.dataset.namespace, event.dataset.name, None)
 
 
 _CELL_STATES = {"cell_execution_error": "failed", "cell_execution_end": "completed"}

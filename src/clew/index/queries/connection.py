@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import attrgetter
+from collections.abc import Collection, Iterator
+from operator import attrgetter, itemgetter
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from clew.data_dir import IndexLocation
+from clew.events.facets import FacetOrder
 from clew.index.backends import open_backend
 from clew.index.backends.base import Database, Row
 from clew.index.backends.sqlite import BUSY_SECONDS, read_dictionaries
+from clew.index.changes import DatasetDeclarationRow, FacetsRow, RunIoRow
 from clew.index.encoding import (
     DELETED,
     FacetDecoder,
     StoredFacet,
     dataset_key,
     entity_key,
+    merge_facets,
     prefix_end,
     run_dataset_key,
     split_key,
@@ -39,6 +42,34 @@ class IndexVersion(NamedTuple):
     last_batch: str
 
 
+# Kind and key of a row of the table `facets`.
+FacetKey = tuple[str, str]
+
+
+class PendingChanges(NamedTuple):
+    """Rows of events that await a backfill; a facet row has the newest facet of each name."""
+
+    facets: dict[FacetKey, FacetsRow]
+    run_io: list[RunIoRow]
+    declarations: list[DatasetDeclarationRow]
+    order: FacetOrder
+
+
+class PendingSource(Protocol):
+    """Reads changes that a backfill still has to make to the index; not all of them if `is_truncated`."""
+
+    is_truncated: bool
+
+    def start_query(self, *, may_block: bool) -> None:
+        """Start a query, which may take long if it `may_block`."""
+
+    def read_changes(self, index: Any, entities: Collection[FacetKey]) -> PendingChanges | None:
+        """Read the changes of entities, of any version of a dataset; None if no backfill is pending."""
+
+    def find_schema(self, schema_id: str) -> str | None:
+        """Return a schema of the changes read last."""
+
+
 class Snapshot:
     """A read transaction. A class, because it is cheaper than a generator-based context manager."""
 
@@ -58,7 +89,9 @@ class Snapshot:
 
 
 class IndexConnection:
-    """Read-only connection to an index."""
+    """Read-only connection to an index. With `pending`, facets include those that a backfill still has to add."""
+
+    pending: PendingSource | None = None
 
     def __init__(self, location: IndexLocation, busy_seconds: float = BUSY_SECONDS) -> None:
         self._database = open_backend(location).reader(busy_seconds)
@@ -146,12 +179,30 @@ class IndexConnection:
         """Return the versions of a dataset that have facets, most recent facets first."""
         begin = entity_key(namespace, name, "")
         rows = self.query(
-            """select entity_key from facets where kind = 'dataset' and entity_key >= ? and entity_key < ?
-            order by last_seq desc""",
+            "select entity_key, last_seq from facets where kind = 'dataset' and entity_key >= ? and entity_key < ?",
             begin,
             prefix_end(begin),
         )
-        return [split_key(row["entity_key"])[2] for row in rows]
+        seqs: dict[str, int] = {row["entity_key"]: row["last_seq"] for row in rows}
+        for (kind, key), row in self.pending_facets([("dataset", begin)]).items():
+            if kind == "dataset" and key.startswith(begin):
+                seqs[key] = max(row.last_seq, seqs.get(key, -1))
+        newest_first = sorted(seqs.items(), key=itemgetter(1, 0), reverse=True)
+        return [split_key(key)[2] for key, _ in newest_first]
+
+    @property
+    def has_truncated_facets(self) -> bool:
+        """Whether facets of this query may be missing until a backfill."""
+        return self.pending is not None and self.pending.is_truncated
+
+    def pending_changes(self, entities: Collection[FacetKey]) -> PendingChanges | None:
+        """Return what a backfill still has to add to entities; None if nothing."""
+        return self.pending.read_changes(self, entities) if self.pending is not None and entities else None
+
+    def pending_facets(self, entities: Collection[FacetKey]) -> dict[FacetKey, FacetsRow]:
+        """Return the facets that a backfill still has to add to entities, and possibly to others."""
+        changes = self.pending_changes(entities)
+        return {} if changes is None else changes.facets
 
     def _facet(self, kind: str, key: str, name: str) -> bytes | None:
         bodies = (facet.body for facet in self._facets(kind, key) if facet.name == name)
@@ -159,7 +210,14 @@ class IndexConnection:
 
     def _facets(self, kind: str, key: str) -> list[StoredFacet]:
         row = self.query_one("select body from facets where kind = ? and entity_key = ?", kind, key)
-        return [] if row is None else self._decode_blob(row["body"])
+        stored = [] if row is None else self._decode_blob(row["body"])
+        changes = self.pending_changes([(kind, key)])
+        return stored if changes is None else self._merge_pending(stored, (kind, key), changes)
+
+    def _merge_pending(self, stored: list[StoredFacet], entity: FacetKey, changes: PendingChanges) -> list[StoredFacet]:
+        """Merge the stored facets of an entity with those that await a backfill."""
+        row = changes.facets.get(entity)
+        return stored if row is None else merge_facets(stored, self._decode_blob(row.body), changes.order)
 
     def _decode_blob(self, body: bytes) -> list[StoredFacet]:
         try:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from functools import reduce
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from clew.events.facets import FacetOrder
 from clew.index.backends.base import Row
+from clew.index.changes import RunIoRow
 from clew.index.encoding import (
     DELETED,
+    KEY_SEPARATOR,
     RUN_DATASET_KEY,
+    FacetEncoder,
     StoredFacet,
+    dataset_key,
     entity_key,
+    merge_facets,
     prefix_end,
-    split_key,
+    run_dataset_key,
 )
-from clew.index.queries.connection import ALIASES_CTE, IndexConnection
+from clew.index.queries.connection import ALIASES_CTE, FacetKey, IndexConnection, PendingChanges
 
 Name: TypeAlias = tuple[str, str]
 Facets: TypeAlias = dict[str, Raw]
@@ -63,7 +71,7 @@ class RunRecord(NamedTuple):
 
 
 class RunIoRecord(NamedTuple):
-    """An input or output of a run with its facet blob; row count, schema and blob only if requested."""
+    """An input or output of a run with its facet blobs; row count, schema and blobs only if requested."""
 
     run_uuid: str
     direction: str
@@ -73,7 +81,7 @@ class RunIoRecord(NamedTuple):
     row_count: int | None
     is_implied: int
     schema_id: str | None
-    body: bytes | None
+    bodies: tuple[bytes, ...]
 
     @property
     def dataset(self) -> Name:
@@ -114,6 +122,19 @@ class AssertedEdge(NamedTuple):
     subtype: str | None
     description: str | None
     masking: int | None
+
+
+class QualityRecord(NamedTuple):
+    """Test results of a dataset in one facet; `assertions` is JSON."""
+
+    asserted_by: str
+    dataset_namespace: str
+    dataset_name: str
+    run_uuid: str | None
+    job_namespace: str | None
+    job_name: str | None
+    event_time: int
+    assertions: str
 
 
 class KeyedQuery(NamedTuple):
@@ -180,13 +201,14 @@ _DATASETS = KeyedQuery.by_name(
     f"""select {_DATASET} from {{}} cross join dataset_states using (namespace, name)
     left join renames using (namespace, name)"""  # noqa: S608
 )
-# Facets of the dataset version that had facets last. The key is selected first, so that blobs are not sorted.
-_LATEST_FACETS = """kind = 'dataset' and entity_key = (
-    select entity_key from facets where kind = 'dataset' and entity_key >= {} and entity_key < {}
-    order by last_seq desc, entity_key desc limit 1)"""
+# Facets without a version, and those of the version that had facets last: the first events of a run often lack the
+# version. The key is selected first, so that blobs are not sorted.
+_LATEST_FACETS = """kind = 'dataset' and entity_key in ({0}, (
+    select entity_key from facets where kind = 'dataset' and entity_key > {0} and entity_key < {1}
+    order by last_seq desc, entity_key desc limit 1))"""
 _DATASET_FACETS = KeyedQuery(
-    f"select ?1, entity_key, body from facets where {_LATEST_FACETS.format('?1', '?2')}",  # noqa: S608
-    f"""select value ->> 0, entity_key, body from json_each(?) wanted
+    f"select ?1, entity_key, last_seq, body from facets where {_LATEST_FACETS.format('?1', '?2')}",  # noqa: S608
+    f"""select value ->> 0, entity_key, last_seq, body from json_each(?) wanted
     cross join facets on {_LATEST_FACETS.format("value ->> 0", "value ->> 1")}""",  # noqa: S608
 )
 _WRITES = KeyedQuery.by_name(
@@ -207,6 +229,31 @@ _WRITES = KeyedQuery.by_name(
 _EDGES = KeyedQuery.by_id(
     """select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description, masking
     from edge_sets where edge_set_id {} order by edge_set_id, edge_position"""
+)
+_QUALITY = ", ".join(QualityRecord._fields)
+# The results of a run count before those of the dataset in the same event.
+_QUALITY_ORDER = "coalesce(order_time, 0) {0}, seq {0}, facet_type {0}"
+_RUN_QUALITY = KeyedQuery.by_id(
+    f"select {_QUALITY} from quality_assertions where asserted_by {{}} order by {_QUALITY_ORDER.format('')}"  # noqa: S608
+)
+_DATASET_QUALITY = f"""select {_QUALITY} from {REQUESTED_NAMES} cross join quality_assertions
+on dataset_namespace = wanted.namespace and dataset_name = wanted.name
+order by event_time desc, {_QUALITY_ORDER.format("desc")} limit ?2"""  # noqa: S608
+# Input facets of the last runs of the jobs that read a dataset last.
+_MAX_READERS = 5
+_READERS = """(select wanted.namespace, wanted.name, last_run_uuid, row_number() over (
+        partition by wanted.namespace, wanted.name order by last_event_at desc, last_run_uuid) as recency
+    from {} cross join job_edges
+    on dataset_namespace = wanted.namespace and dataset_name = wanted.name and direction = 'INPUT') readers"""
+_LAST_READERS = KeyedQuery.by_name(
+    f"""select namespace, name, last_run_uuid from {_READERS}
+    where recency <= {_MAX_READERS} and last_run_uuid is not null"""  # noqa: S608
+)
+_INPUT_FACETS = KeyedQuery.by_name(
+    f"""select namespace, name, body from {_READERS} cross join facets on kind = 'input'
+    and entity_key >= last_run_uuid || char(31) || namespace || char(31) || name || char(31)
+    and entity_key < last_run_uuid || char(31) || namespace || char(31) || name || ' '
+    where recency <= {_MAX_READERS}"""  # noqa: S608
 )
 _JOBS_FROM = """select {0}.*{1}, source_code_location, parent_job_namespace, parent_job_name from {2}
 cross join {0} using (namespace, name) left join runs on run_uuid = latest_run_uuid"""
@@ -247,7 +294,7 @@ class EntityQueries(IndexConnection):
         missing = [run_uuid for run_uuid in run_uuids if run_uuid not in runs] if len(runs) < len(run_uuids) else ()
         if missing:
             runs |= {row[0]: RunRecord._make(row) for row in self.stream(*_PLACEHOLDER_RUNS.bind(missing))}
-        return runs
+        return runs if self.pending is None else {run.run_uuid: run for run in self._with_pending_facets(runs.values())}
 
     def run(self, run_uuid: str) -> RunRecord | None:
         """Return a run or its placeholder."""
@@ -287,7 +334,21 @@ class EntityQueries(IndexConnection):
     def run_records(self, condition: str, *values: object, with_facets: bool = False) -> list[RunRecord]:
         """Return runs, without placeholders, by a condition on the table `runs`, with order and limit."""
         query = _RUNS_WITH_FACETS if with_facets else _RUNS_WITHOUT_FACETS
-        return list(map(RunRecord._make, self.stream(f"{query} {condition}", *values)))
+        records = list(map(RunRecord._make, self.stream(f"{query} {condition}", *values)))
+        return self._with_pending_facets(records) if with_facets else records
+
+    def _with_pending_facets(self, runs: Collection[RunRecord]) -> list[RunRecord]:
+        changes = self.pending_changes([("run", run.run_uuid) for run in runs])
+        if changes is None:
+            return list(runs)
+        return [run._replace(body=self._merge_pending_blob(run.body, ("run", run.run_uuid), changes)) for run in runs]
+
+    def _merge_pending_blob(self, body: bytes | None, entity: FacetKey, changes: PendingChanges) -> bytes | None:
+        if entity not in changes.facets:
+            return body
+        return FacetEncoder().encode(
+            self._merge_pending([] if body is None else self._decode_blob(body), entity, changes)
+        )
 
     def count_runs(self, job: Name) -> int:
         """Count the runs of a job."""
@@ -296,11 +357,37 @@ class EntityQueries(IndexConnection):
     def io_of(
         self, run_uuids: Collection[str], *, with_facets: bool = False, with_counts: bool = False
     ) -> dict[str, list[RunIoRecord]]:
-        """Return the inputs and outputs of runs by run; blobs, row counts and schemas only if requested."""
+        """Return the inputs and outputs of runs by run; blobs, row counts and schemas only if requested.
+
+        A dataset that a run reported first without and then with a version is one input or output.
+        """
         by_run: defaultdict[str, list[RunIoRecord]] = defaultdict(list)
         for row in self.stream(*_RUN_IO[with_facets, with_counts].bind(run_uuids)):
-            by_run[row[0]].append(RunIoRecord._make(row))
+            by_run[row[0]].append(RunIoRecord._make((*row[:8], () if row[8] is None else (row[8],))))
+        is_complete = self.pending is None or not (with_facets or with_counts)
+        changes = None if is_complete else self.pending_changes([("run", run_uuid) for run_uuid in run_uuids])
+        if changes is not None:
+            for run_uuid in run_uuids:
+                by_run[run_uuid] = self._with_pending_io(run_uuid, by_run[run_uuid], changes)
+        for run_uuid, records in by_run.items():
+            by_run[run_uuid] = _merge_versions(records)
         return by_run
+
+    def _with_pending_io(self, run_uuid: str, io: list[RunIoRecord], changes: PendingChanges) -> list[RunIoRecord]:
+        """Add versions, row counts, schemas and facets that await a backfill."""
+        records = {record[:5]: record for record in io}
+        for row in changes.run_io:
+            if row.run_uuid == run_uuid:
+                key = run_uuid, row.direction, row.dataset_namespace, row.dataset_name, row.dataset_version
+                stored = records.get(key) or RunIoRecord(*key, None, int(row.is_implied), None, ())
+                entity = row.direction.lower(), run_dataset_key(run_uuid, dataset_key(*key[2:]))
+                body = self._merge_pending_blob(stored.bodies[0] if stored.bodies else None, entity, changes)
+                records[key] = stored._replace(
+                    row_count=row.row_count if stored.row_count is None else stored.row_count,
+                    schema_id=stored.schema_id or row.schema_id,
+                    bodies=() if body is None else (body,),
+                )
+        return [records[key] for key in sorted(records)]
 
     def writer_of(self, read: RunIoRecord, reader: RunRecord) -> RunRecord | None:
         """Return the run that wrote an input: the same version, or else the last write before the reader started."""
@@ -361,10 +448,19 @@ class EntityQueries(IndexConnection):
         )
 
     def io_of_dataset(self, dataset: Name, limit: int) -> list[Row]:
-        """Return the last reads and writes of a dataset under all its aliases, newest first."""
+        """Return the last reads and writes of a dataset under all its aliases, newest first.
+
+        A read or write that a run reported first without and then with a version is one.
+        """
         return self.query(
             f"""{ALIASES_CTE} select run_io.*, runs.first_event_at, runs.state, fields from names {_IO_OF_NAMES}
-            left join schemas using (schema_id) order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
+            left join schemas using (schema_id)
+            where not (dataset_version = '' and exists (
+                select 1 from run_io versioned where versioned.run_uuid = run_io.run_uuid
+                and versioned.direction = run_io.direction
+                and versioned.dataset_namespace = run_io.dataset_namespace
+                and versioned.dataset_name = run_io.dataset_name and versioned.dataset_version > ''))
+            order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
             *dataset,
             limit,
         )
@@ -425,68 +521,167 @@ class EntityQueries(IndexConnection):
 
     def writes_of(self, names: Collection[Name]) -> Iterator[DatasetWriteRecord]:
         """Return dataset versions of completed runs and DatasetEvents, oldest first."""
-        return self.stream(*_WRITES.bind(names))
+        writes = self.stream(*_WRITES.bind(names))
+        changes = self.pending_changes([("dataset", entity_key(*name, "")) for name in names])
+        return writes if changes is None else iter(_with_pending_writes(writes, set(names), changes))
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
         """Return schemas as JSON, by id."""
         query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
-        return {row["schema_id"]: row["fields"] for row in self.query(query, to_json_array(list(schema_ids)))}
+        wanted = list(schema_ids)
+        schemas = {row["schema_id"]: row["fields"] for row in self.query(query, to_json_array(wanted))}
+        if self.pending is not None and len(schemas) < len(wanted):
+            found = {schema_id: self.pending.find_schema(schema_id) for schema_id in wanted if schema_id not in schemas}
+            schemas |= {schema_id: fields for schema_id, fields in found.items() if fields is not None}
+        return schemas
 
     def asserted_edges(self, edge_set_ids: Collection[str]) -> Iterator[AssertedEdge]:
         """Yield the edges of edge sets."""
         return map(AssertedEdge._make, self.stream(*_EDGES.bind(edge_set_ids)))
 
-    def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
-        """Return the column edges of a run."""
-        return self.query(
-            """select * from column_edges where asserted_by = ?
-            order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
-            source_column nulls first limit ?""",
-            run_uuid,
-            limit,
-        )
-
-    def decode_facets(self, body: bytes | None) -> Facets:
-        """Decode the facets of a blob, without deleted ones."""
-        return {} if body is None else _live_facets(self._decode_blob(body))
+    def decode_facets(self, *bodies: bytes | None) -> Facets:
+        """Decode the facets of blobs, without deleted ones; of several with the same name, the last received counts."""
+        blobs = [self._decode_blob(body) for body in bodies if body is not None]
+        return _live_facets(blobs[0] if len(blobs) == 1 else _merge_blobs(blobs))
 
     def facets_of(self, entities: Collection[tuple[str, str]]) -> dict[tuple[str, str], Facets]:
         """Return the facets of entities by kind and key, without deleted ones."""
+        return {entity: _live_facets(facets) for entity, facets in self._stored_facets_of(entities).items()}
+
+    def _stored_facets_of(self, entities: Collection[FacetKey]) -> dict[FacetKey, list[StoredFacet]]:
         query = """select kind, entity_key, body from json_each(?) wanted
             cross join facets on kind = value ->> 0 and entity_key = value ->> 1"""
         rows = self.query(query, to_json_array(entities)) if entities else []
-        return {(row["kind"], row["entity_key"]): _live_facets(self._decode_blob(row["body"])) for row in rows}
+        stored = {(row["kind"], row["entity_key"]): self._decode_blob(row["body"]) for row in rows}
+        changes = self.pending_changes(entities)
+        if changes is not None:
+            for entity in entities:
+                if entity in changes.facets:
+                    stored[entity] = self._merge_pending(stored.get(entity, []), entity, changes)
+        return stored
 
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, tuple[str | None, Facets]]:
-        """Return the version of each dataset that had facets last, and its facets."""
+        """Return the version of each dataset that had facets last, and its facets with those without a version."""
         by_prefix = {entity_key(*name, ""): name for name in names}
-        rows = self.stream(*_DATASET_FACETS.bind([(prefix, prefix_end(prefix)) for prefix in by_prefix]))
+        keys: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        bodies: dict[FacetKey, bytes] = {}
+        for prefix, key, last_seq, body in self.stream(
+            *_DATASET_FACETS.bind([(prefix, prefix_end(prefix)) for prefix in by_prefix])
+        ):
+            keys[prefix][key] = last_seq
+            bodies["dataset", key] = body
+        pending = self.pending_facets([("dataset", prefix) for prefix in by_prefix])
+        for (kind, key), row in pending.items():
+            prefix = key[: key.rfind(KEY_SEPARATOR) + 1]
+            if kind == "dataset" and prefix in by_prefix:
+                keys[prefix][key] = max(row.last_seq, keys[prefix].get(key, -1))
+        shown: dict[str, list[str]] = {}
+        latest: dict[str, str] = {}
+        for prefix, own in keys.items():
+            by_seq = [key for _, key in sorted((seq, key) for key, seq in own.items())]
+            # Facets without a version have the prefix as their key.
+            versioned = [key for key in by_seq if key != prefix]
+            shown[prefix] = [*({prefix} & own.keys()), *versioned[-1:]]
+            latest[prefix] = by_seq[-1]
+        entities = [("dataset", key) for own in shown.values() for key in own]
+        stored = (
+            self._stored_facets_of(entities)
+            if pending
+            else {item: self._decode_blob(bodies[item]) for item in entities}
+        )
         return {
-            by_prefix[prefix]: (key[len(prefix) :] or None, _live_facets(self._decode_blob(body)))
-            for prefix, key, body in rows
+            by_prefix[prefix]: (
+                latest[prefix][len(prefix) :] or None,
+                _live_facets(_merge_blobs(stored["dataset", key] for key in own)),
+            )
+            for prefix, own in shown.items()
         }
+
+    def input_facets_of(self, names: Collection[Name]) -> dict[Name, list[StoredFacet]]:
+        """Return the last input facets of datasets in the last runs of the jobs that read them last."""
+        facets: dict[Name, list[StoredFacet]] = {}
+        for namespace, name, body in self.stream(*_INPUT_FACETS.bind(names)):
+            facets[namespace, name] = merge_facets(
+                facets.get((namespace, name), ()), self._decode_blob(body), FacetOrder.EVENT_TIME
+            )
+        pending = self.pending_facets([("dataset", entity_key(*name, "")) for name in names])
+        if pending:
+            for namespace, name, run_uuid in self.stream(*_LAST_READERS.bind(names)):
+                prefix = run_dataset_key(run_uuid, entity_key(namespace, name, ""))
+                for (kind, key), row in pending.items():
+                    if kind == "input" and key.startswith(prefix):
+                        known = facets.get((namespace, name), ())
+                        facets[namespace, name] = merge_facets(
+                            known, self._decode_blob(row.body), FacetOrder.EVENT_TIME
+                        )
+        return facets
+
+    def quality_of_runs(self, run_uuids: Collection[str]) -> Iterator[QualityRecord]:
+        """Yield the test results of runs, the deciding ones last."""
+        return map(QualityRecord._make, self.stream(*_RUN_QUALITY.bind(run_uuids)))
+
+    def quality_of_dataset(self, names: Collection[Name], limit: int) -> list[QualityRecord]:
+        """Return the last test results of a dataset with all its names, newest first."""
+        return list(map(QualityRecord._make, self.stream(_DATASET_QUALITY, to_json_array(names), limit)))
 
     def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
         """Return the facets of an entity with the positions of their events, including deleted ones."""
         return self._facets(kind, entity_key(*identity))
 
-    def facets_changed_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
-        """Return datasets with facets changed after a position: name, position and facets."""
-        rows = self.query(
-            """select entity_key, last_seq, body from facets where kind = 'dataset' and last_seq > ?
-            order by last_seq, entity_key""",
-            seq,
-        )
-        changed = []
-        for row in rows:
-            namespace, name, *_ = split_key(row["entity_key"])
-            facets = _live_facets(self._decode_blob(row["body"]))
-            changed.append(((namespace or "", name or ""), row["last_seq"], facets))
-        return changed
+
+def _merge_blobs(blobs: Iterable[Iterable[StoredFacet]]) -> Iterable[StoredFacet]:
+    return reduce(lambda merged, blob: merge_facets(merged, blob, FacetOrder.RECEIVED), blobs, ())
+
+
+def _merge_versions(io: Iterable[RunIoRecord]) -> list[RunIoRecord]:
+    """Merge a dataset that a run reported without and with a version; the record without one comes first."""
+    merged: list[RunIoRecord] = []
+    for record in io:
+        is_same = merged and merged[-1][1:5] == (*record[1:4], "")
+        merged.append(_merge_io(merged.pop(), record) if is_same else record)
+    return merged
+
+
+def _merge_io(unversioned: RunIoRecord, versioned: RunIoRecord) -> RunIoRecord:
+    return versioned._replace(
+        row_count=unversioned.row_count if versioned.row_count is None else versioned.row_count,
+        is_implied=min(unversioned.is_implied, versioned.is_implied),
+        schema_id=versioned.schema_id or unversioned.schema_id,
+        bodies=unversioned.bodies + versioned.bodies,
+    )
 
 
 def _live_facets(facets: Iterable[StoredFacet]) -> Facets:
     return {facet.name: Raw(facet.body) for facet in facets if facet.body != DELETED}
+
+
+def _with_pending_writes(
+    writes: Iterable[DatasetWriteRecord], names: Collection[Name], changes: PendingChanges
+) -> list[DatasetWriteRecord]:
+    """Add versions, schemas and row counts of writes, and declared versions, that await a backfill."""
+    pending: defaultdict[tuple[str, str, str], list[RunIoRow]] = defaultdict(list)
+    for row in changes.run_io:
+        if row.direction == "OUTPUT":
+            pending[row.dataset_namespace, row.dataset_name, row.run_uuid].append(row)
+    records: dict[tuple[object, ...], DatasetWriteRecord] = {}
+    for write in writes:
+        namespace, dataset, version, run_uuid, at, schema_id, state, _ = write
+        records[namespace, dataset, version, run_uuid, *(() if run_uuid is not None else (schema_id, state))] = write
+        for row in pending.get((namespace, dataset, run_uuid or ""), ()):
+            key = namespace, dataset, row.dataset_version, run_uuid
+            known = records.get(key)
+            old_schema, old_count = (None, None) if known is None else (known[5], known[7])
+            count = row.row_count if old_count is None else old_count
+            records[key] = (*key, at, old_schema or row.schema_id, None, count)
+    for declared in changes.declarations:
+        name, content = (
+            (declared.dataset_namespace, declared.dataset_name),
+            (declared.schema_id or None, declared.lifecycle_state or None),
+        )
+        if name in names:
+            key = *name, declared.version or "", None
+            records.setdefault((*key, *content), (*key, declared.created_at, *content, None))
+    return sorted(records.values(), key=itemgetter(4))
 
 
 def _group_aliases(rows: Iterable[tuple[str, str, str, str]]) -> dict[Name, tuple[Name, ...]]:

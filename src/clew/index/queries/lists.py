@@ -7,14 +7,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS, IS_LIKE, like_pattern
 from clew.index.queries.entities import EntityQueries, Name, RunRecord, to_json_array
 
-# Operations of notebooks: there are thousands, and they are shown with their run.
-_IS_OPERATION = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"
-_IS_HIDDEN_DATASET = f"({_IS_OPERATION} or {IS_ANNOTATIONS})"
+# Frames, cells and operations of notebooks: there are thousands, and they are shown with their run.
+_IS_FRAME = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"
+_IS_OPERATION = f"({_IS_FRAME} and coalesce(job_type, '') != 'NOTEBOOK')"
+_IS_HIDDEN_DATASET = f"({_IS_FRAME} or {IS_ANNOTATIONS})"
 _IS_CHILD_RUN = "exists (select 1 from runs parent where parent.run_uuid = runs.parent_run_uuid)"
 _IS_LIKE = IS_LIKE.format(1)
 _IS_RUN_LIKE = f"coalesce(job_namespace, '') || ' ' || coalesce(job_name, '') {_IS_LIKE}"
@@ -55,8 +56,8 @@ class EntityFilter(Struct, frozen=True):
     hidden: Collection[HiddenUntil] = ()
     with_operations: bool = True
 
-    def where(self) -> tuple[str, tuple[object, ...]]:
-        """Return the condition and its parameters."""
+    def where(self, table: EntityTable) -> tuple[str, tuple[object, ...]]:
+        """Return the condition on the rows of a table, and its parameters."""
         conditions = {
             "namespace = ?": (self.namespace,) if self.namespace is not None else None,
             f"namespace || ' ' || name {IS_LIKE.format('')}": (
@@ -65,7 +66,7 @@ class EntityFilter(Struct, frozen=True):
             "(namespace, name) > (?, ?)": self.after,
             _HAS_STATE: None if self.states is None else (to_json_array(self.states),),
             _IS_VISIBLE: (to_json_array(self.hidden),) if self.hidden else None,
-            f"not {_IS_OPERATION}": None if self.with_operations else (),
+            f"not {_IS_OPERATION if table.endswith('jobs') else _IS_FRAME}": None if self.with_operations else (),
         }
         used = {condition: values for condition, values in conditions.items() if values is not None}
         return " and ".join(used) or "true", tuple(value for values in used.values() for value in values)
@@ -87,7 +88,7 @@ class PageQueries(EntityQueries):
         self, table: EntityTable, entity_filter: EntityFilter, order: EntityOrder, limit: int, offset: int = 0
     ) -> list[Row]:
         """Return jobs or datasets, without the dataset of annotations."""
-        where, values = entity_filter.where()
+        where, values = entity_filter.where(table)
         return self.query(
             f"select * from {_source(table)} and {where} order by {_ORDERS[order]} limit ? offset ?",  # noqa: S608
             *values,
@@ -108,7 +109,7 @@ class PageQueries(EntityQueries):
 
     def count_entities(self, table: EntityTable, entity_filter: EntityFilter) -> int:
         """Count the jobs or datasets that `entities` returns without a limit."""
-        where, values = entity_filter.where()
+        where, values = entity_filter.where(table)
         return self.count(f"select count(*) from {_source(table)} and {where}", *values)  # noqa: S608
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[RunRecord], int]:
@@ -157,7 +158,9 @@ class PageQueries(EntityQueries):
             and name >= ?2 || '/' and name < ?2 || '0' order by name""",  # noqa: S608
             *job,
         )
-        return [job, *((row["namespace"], row["name"]) for row in rows)]
+        names = [(row["namespace"], row["name"]) for row in rows]
+        # Notebooks in a folder with the name of this one are other jobs.
+        return [job, *(name for name in names if (split_cell_name(name[1]) or ("",))[0] == job[1])]
 
     def time_range(self) -> Row | None:
         """Return the times of the first and the last event of all runs."""
@@ -208,7 +211,7 @@ class PageQueries(EntityQueries):
         self, table: EntityTable, text: str, entity_filter: EntityFilter, time_range: tuple[int, int]
     ) -> list[Row]:
         """Return jobs or datasets by part of the name without the namespace, with the last event in a time range."""
-        where, values = entity_filter.where()
+        where, values = entity_filter.where(table)
         return self.query(
             f"""select namespace, name, last_event_at from {_source(table)} and {where} and name {IS_LIKE.format("")}
             and coalesce(last_event_at, 0) >= ? and coalesce(last_event_at, 0) < ? order by name, namespace""",  # noqa: S608
@@ -221,11 +224,11 @@ class PageQueries(EntityQueries):
         """Return columns by part of the name, with their datasets."""
         return self.query(
             f"""select * from (
-                select distinct namespace, name, field.value ->> 'name' as column_name from (
+                select distinct namespace, name, schemas.fields ->> (field.fullkey || '.name') as column_name from (
                     select distinct dataset_namespace as namespace, dataset_name as name, schema_id from run_io
                     where schema_id is not null
                 ) versions join schemas using (schema_id), json_each(schemas.fields) field
-                where not {_IS_OPERATION} and field.value ->> 'name' {_IS_LIKE}
+                where not {_IS_FRAME} and schemas.fields ->> (field.fullkey || '.name') {_IS_LIKE}
             ) columns order by length(column_name), 1, 2, 3 limit ?2""",  # noqa: S608
             like_pattern(text),
             _MAX_RESULTS,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from zlib import crc32
 
 from clew.index.backends.base import Row
-from clew.index.encoding import DATASETS
+from clew.index.encoding import DATASETS, split_key
 from clew.index.queries.connection import ALIASES_CTE
-from clew.index.queries.entities import NO_LIMIT, Name
+from clew.index.queries.entities import NO_LIMIT, Facets, Name
 from clew.index.queries.lists import PageQueries
 
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
@@ -66,7 +66,9 @@ _COLUMN_GRAPH_FINGERPRINT = """select
 ENTITY_FINGERPRINTS = f"""select 'dataset' as kind, namespace, name, last_seq * 10007 + coalesce((
     select sum(last_seq + length(body)) from facets where kind = 'dataset'
     and entity_key >= namespace || char(31) || name || char(31)
-    and entity_key < namespace || char(31) || name || ' '), 0) as fingerprint, last_event_at from {DATASETS}
+    and entity_key < namespace || char(31) || name || ' '), 0) + coalesce((
+    select max(event_time) % 10007 from quality_assertions
+    where dataset_namespace = namespace and dataset_name = name), 0) as fingerprint, last_event_at from {DATASETS}
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity_key = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
@@ -219,3 +221,37 @@ class IndexReader(PageQueries):
     def parent_jobs(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of jobs and of the parent jobs of their last runs."""
         return self.stream(PARENT_JOBS)
+
+    def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
+        """Return the column edges of a run."""
+        return self.query(
+            """select * from column_edges where asserted_by = ?
+            order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
+            source_column nulls first limit ?""",
+            run_uuid,
+            limit,
+        )
+
+    def usages_of(self, datasets: Iterable[Name], limit: int) -> tuple[set[str], set[Name]]:
+        """Return the last runs that read or wrote one of the datasets, and the jobs that declare them."""
+        runs, jobs = set[str](), set[Name]()
+        for name in datasets:
+            own = "where dataset_namespace = ? and dataset_name = ?"
+            last = f"select run_uuid from run_io {own} order by last_seq desc limit ?"  # noqa: S608
+            declared = f"select job_namespace, job_name from reported_job_edges {own} and declared_seq is not null"  # noqa: S608
+            runs |= {run_uuid for (run_uuid,) in self.stream(last, *name, limit)}
+            jobs |= set(self.stream(declared, *name))
+        return runs, jobs
+
+    def facets_changed_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
+        """Return datasets with facets changed after a position: name, position and facets."""
+        rows = self.query(
+            """select entity_key, last_seq, body from facets where kind = 'dataset' and last_seq > ?
+            order by last_seq, entity_key""",
+            seq,
+        )
+        changed = []
+        for row in rows:
+            namespace, name, *_ = split_key(row["entity_key"])
+            changed.append(((namespace or "", name or ""), row["last_seq"], self.decode_facets(row["body"])))
+        return changed

@@ -4,9 +4,8 @@
 - `extract.py`: rows of the state tables from events, in Spark tasks
 - `merge.py`: Spark aggregation of the merge specifications
 - `scope.py`: read and replace the rows of touched entities
-- `runs.py`: runs, inputs and outputs of runs, jobs, job versions
+- `runs.py`: runs, inputs and outputs of runs, jobs, job versions, cell executions, operations
 - `datasets.py`: datasets, dataset versions, canonical names
 - `edges.py`: column, dataset and job edges
-- `facets.py`: current facets, tags, owners
-- `notebooks.py`: cell executions and operations
+- `facets.py`: current facets, tags, owners, results of data quality tests
 """

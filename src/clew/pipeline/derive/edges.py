@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clew.events.column_lineage import COLUMN_LINEAGE, LINEAGE_FACET, RETRACTED
 from clew.index.encoding import KEY_SEPARATOR
 from clew.pipeline.derive.datasets import with_canonical_names
-from clew.pipeline.derive.scope import ASSERTER, EDGE_JOB, JOB, RefreshScope, times
+from clew.pipeline.derive.scope import ASSERTER, EDGE_JOB, EDGE_SET, JOB, RefreshScope, times
 
 _JOB = ("job_namespace", "job_name")
 _DATASET = ("dataset_namespace", "dataset_name")
 _SOURCE = ("source_namespace", "source_name")
 _JOB_EDGE = (*_JOB, "direction", *_DATASET)
 _DATASET_EDGE = (*_DATASET, *_SOURCE, *_JOB, "origin")
+# Rows of `dataset_edges` of one run without lineage facets, per input and output.
+MAX_EDGES_PER_DATASET: Final = 16
 _CONTRIBUTION = ("run_uuid", "last_event_at", "first_seq", "last_seq")
 
 
@@ -48,40 +52,35 @@ def _order() -> Column:
 
 def derive_column_edges(scope: RefreshScope) -> DataFrame:
     """One row per edge of the effective assertions, with canonical dataset names."""
-    versions = _versions(scope.rows("state_run_io", ASSERTER, "run_uuid"))
+    run_io = scope.rows("state_run_io", ASSERTER, "run_uuid")
     # Explicit lineage has no version of its target; it is that of the run's output.
     version = F.when(F.col("origin") == COLUMN_LINEAGE, F.nullif("dataset_version", F.lit(""))).otherwise(
-        _version("OUTPUT", *_DATASET)
+        F.col("output_version")
     )
     edges = (
         effective_assertions(scope)
         .drop("is_effective", "order_time")
-        .join(scope.all_rows("state_edge_sets"), "edge_set_id", how="inner")
-        .join(versions, "run_uuid", how="left")
-        .withColumns({"dataset_version": version, "source_version": _version("INPUT", *_SOURCE)})
-        .drop("versions")
+        .join(scope.rows("state_edge_sets", EDGE_SET, "edge_set_id"), "edge_set_id", how="inner")
+        .join(_versions(run_io, "OUTPUT", _DATASET, "output_version"), ["run_uuid", *_DATASET], how="left")
+        .join(_versions(run_io, "INPUT", _SOURCE, "source_version"), ["run_uuid", *_SOURCE], how="left")
+        .withColumn("dataset_version", version)
+        .drop("output_version")
     )
     return times(with_canonical_names(edges, scope.aliases, "dataset", "source"), "event_time")
 
 
-def _versions(run_io: DataFrame) -> DataFrame:
-    """Map of the dataset versions that each run read and wrote."""
-    versioned = run_io.where(F.col("dataset_version") != "")
-    key = F.concat_ws(KEY_SEPARATOR, "direction", *_DATASET).alias("key")
-    last = versioned.groupBy("run_uuid", key).agg(F.max("dataset_version").alias("version"))
-    return last.groupBy("run_uuid").agg(
-        F.map_from_entries(F.collect_list(F.struct("key", "version"))).alias("versions")
-    )
-
-
-def _version(direction: str, namespace: str, name: str) -> Column:
-    return F.col("versions")[F.concat_ws(KEY_SEPARATOR, F.lit(direction), F.col(namespace), F.col(name))]
+def _versions(run_io: DataFrame, direction: str, names: tuple[str, str], version: str) -> DataFrame:
+    """Return the versions of the datasets that each run read or wrote."""
+    # Rows, not one map per run, which would be copied to each edge of the run.
+    versioned = run_io.where((F.col("direction") == direction) & (F.col("dataset_version") != ""))
+    last = versioned.groupBy("run_uuid", *_DATASET).agg(F.max("dataset_version"))
+    return last.toDF("run_uuid", *names, version)
 
 
 def derive_asserted_dataset_edges(scope: RefreshScope) -> DataFrame:
     """One row per asserter, dataset and source: from assertions, or from each input to each uncovered output."""
     assertions = effective_assertions(scope)
-    sources = scope.all_rows("state_edge_sets").select("edge_set_id", *_SOURCE).distinct()
+    sources = scope.rows("state_edge_sets", EDGE_SET, "edge_set_id").select("edge_set_id", *_SOURCE).distinct()
     edges = assertions.join(sources, "edge_set_id", how="inner").select(
         "asserted_by",
         *_DATASET_EDGE,
@@ -94,7 +93,11 @@ def derive_asserted_dataset_edges(scope: RefreshScope) -> DataFrame:
 
 
 def _io_edges(scope: RefreshScope, assertions: DataFrame, sources: DataFrame) -> DataFrame:
-    """Build edges from every input to every output that no assertion covers."""
+    """Build edges from every input to every output that no assertion covers.
+
+    If these are many more than the inputs and outputs, each output has one edge with a null source: its sources are the
+    inputs of the job. So the number of edges is linear in the size of an event.
+    """
     # Column lineage covers an output only if it has edges.
     with_edges = assertions.join(sources.select("edge_set_id").distinct(), "edge_set_id", how="left_semi")
     covered = (
@@ -110,16 +113,29 @@ def _io_edges(scope: RefreshScope, assertions: DataFrame, sources: DataFrame) ->
     )
     jobs = io.groupBy("asserted_by").agg(*(F.max(column).alias(column) for column in _JOB))
     inputs = io.where(F.col("direction") == "INPUT").select("asserted_by", *_DATASET).distinct()
+    uncovered = (
+        outputs.select("asserted_by", *_DATASET).distinct().join(covered, ["asserted_by", *_DATASET], how="left_anti")
+    )
     return (
-        outputs.select("asserted_by", *_DATASET)
-        .distinct()
-        .join(covered, ["asserted_by", *_DATASET], how="left_anti")
-        .join(inputs.toDF("asserted_by", *_SOURCE), "asserted_by", how="inner")
+        uncovered.join(_io_sources(inputs, uncovered), "asserted_by", how="inner")
         .join(asserters, "asserted_by", how="inner")
         .join(jobs, "asserted_by", how="inner")
         .withColumn("origin", F.lit("io"))
         .select("asserted_by", *_DATASET_EDGE, *_CONTRIBUTION)
     )
+
+
+def _io_sources(inputs: DataFrame, outputs: DataFrame) -> DataFrame:
+    """Return the sources of each output of an asserter: its inputs, or null if the edges would be too many."""
+    read, written = (
+        rows.groupBy("asserted_by").agg(F.count("*").alias(name))
+        for rows, name in ((inputs, "read"), (outputs, "written"))
+    )
+    is_wide = F.col("read") * F.col("written") > MAX_EDGES_PER_DATASET * (F.col("read") + F.col("written"))
+    wide = read.join(written, "asserted_by", how="inner").where(is_wide)
+    narrow = inputs.toDF("asserted_by", *_SOURCE).join(wide, "asserted_by", how="left_anti")
+    nothing = F.lit(None).cast("string")
+    return narrow.unionByName(wide.select("asserted_by", *(nothing.alias(column) for column in _SOURCE)))
 
 
 def _reported_io(scope: RefreshScope) -> DataFrame:
@@ -170,7 +186,7 @@ def derive_dataset_edges(scope: RefreshScope, asserted: DataFrame) -> DataFrame:
     `asserted` are the edges of touched asserters.
     """
     if scope.units is not None:
-        others = scope.without_rows("state_dataset_edges", EDGE_JOB, _JOB, ASSERTER, ("asserted_by",))
+        others = scope.rows_of_others("state_dataset_edges", EDGE_JOB, _JOB, ASSERTER, ("asserted_by",))
         asserted = asserted.unionByName(others)
     edges = with_canonical_names(asserted, scope.aliases, "dataset", "source")
     merged = edges.groupBy(*_DATASET_EDGE).agg(

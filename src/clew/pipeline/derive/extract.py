@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from types import NoneType, SimpleNamespace
+from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
 
 import pyarrow as pa
+from msgspec import Struct, defstruct
 from msgspec.structs import astuple
 from pyspark.sql import SparkSession
 
@@ -26,6 +27,7 @@ from clew.lake.schemas import STATE_TABLES
 from clew.pipeline.worker_reports import WorkerReport, encode_report, run_tasks
 from clew.pipeline.workers import EventReader, read_lake_events
 
+_MAX_SEQ: Final = 2**63 - 1
 _TYPES: Final = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 # Assertions also have the id of their event.
 _EVENT_ID: Final = "event_id"
@@ -61,39 +63,38 @@ STATE_SPECS: Final = {name: MERGE_SPECS[name] for name in STATE_TABLES} | {
 
 def reduce_rows(name: str, tables: Sequence[pa.Table]) -> pa.Table:
     """Merge rows to one row per key in this process."""
-    reduce = _reducer(name)
-    rows: dict[Any, _StateRow] = {}
+    schema, (row_type, reduce) = STATE_SCHEMAS[name], _reducer(name)
+    rows: dict[Any, Any] = {}
     for table in tables:
-        for values in table.to_pylist():
-            reduce(rows, _StateRow(**values))
-    return pa.Table.from_pylist([vars(row) for row in rows.values()], schema=STATE_SCHEMAS[name])
-
-
-class _StateRow(SimpleNamespace):
-    """A row of a state table, which may have more columns than that of the index."""
+        for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            reduce(rows, row_type(*values))
+    columns = list(zip(*map(astuple, rows.values()), strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(*column) for column in zip(columns, schema.types, strict=True)], schema=schema)
 
 
 @cache
-def _reducer(name: str) -> Reducer:
-    return compile_reducer(STATE_SPECS[name], ROW_TYPES[name])
+def _reducer(name: str) -> tuple[type[Struct], Reducer]:
+    """Return the reducer of a state table, and the type of its rows, which may have more columns than in the index."""
+    row_type = defstruct(name, STATE_SCHEMAS[name].names, gc=False)
+    return row_type, compile_reducer(STATE_SPECS[name], ROW_TYPES[name])
 
 
 class NewEvents:
-    """Events to process: those after a position of their table, and raw-only events of newly backfilled chunks."""
+    """Events to process: those after a position of their table, or raw-only events of a newly backfilled chunk."""
 
-    def __init__(self, after: Mapping[str, int], chunks: Sequence[Chunk] = ()) -> None:
-        self.after = after
-        self.chunks = chunks
+    def __init__(self, after: Mapping[str, int], last_seq: int = _MAX_SEQ, *, chunk: Chunk | None = None) -> None:
+        self._after = after
+        self._last_seq = last_seq
+        self._chunk = chunk
 
     def ranges(self, table: str) -> list[Chunk]:
         """Return the ranges of positions that may contain new events of a table."""
-        return [Chunk(self.after.get(table, -1) + 1, 2**63 - 1), *self.chunks]
+        return [self._chunk or Chunk(self._after.get(table, -1) + 1, self._last_seq)]
 
     def contains(self, event: StoredEvent) -> bool:
         """Return True if the event is new or was backfilled."""
-        return event.seq > self.after.get(event.table, -1) or (
-            event.is_raw_only and any(chunk.first_seq <= event.seq <= chunk.last_seq for chunk in self.chunks)
-        )
+        first, last = self.ranges(event.table)[0]
+        return first <= event.seq <= last and (self._chunk is None or event.is_raw_only)
 
 
 def extract_changes(spark: SparkSession, lake: Lake, new: NewEvents, backfilled: BackfilledRanges) -> list[DataFile]:

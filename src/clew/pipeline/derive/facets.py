@@ -1,21 +1,24 @@
-"""Current facets, tags and owners."""
+"""Current facets, tags, owners and results of data quality tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from clew.events.facets import FacetOrder
-from clew.lake.facet_parsers import OWNERS, TAGS, FacetExploder, explode_rows
-from clew.pipeline.derive.scope import RefreshScope
-from clew.pipeline.spark.dataframes import facet_rows
+from clew.events.facets import FacetOrder, QualityAssertion
+from clew.lake.facet_columns import OWNERS, TAGS, FacetExploder, explode_rows
+from clew.lake.scan import files_in_ranges
+from clew.lake.schemas import LARGE_FACETS
+from clew.pipeline.derive.scope import TESTER, RefreshScope, Unit, times
+from clew.pipeline.spark.dataframes import facet_rows, locate_large_facets
 
 _NAME: Final = "name"
 _VALUES: Final = ("seq", "event_time", "facet", "uuid", "large_facet_bytes")
@@ -79,7 +82,7 @@ def _is_deleted() -> Column:
 
 def merge_new_facets(scope: RefreshScope, table: FacetTable, new: DataFrame) -> DataFrame:
     """Merge new facets with the existing ones of the same keys: the last facet of a name replaces earlier ones."""
-    rows = new.unionByName(known_facets(scope, table, table.source, table.key))
+    rows = new if scope.units is None else new.unionByName(known_facets(scope, table, table.source, table.key))
     order = [F.col("seq"), F.coalesce("uuid", F.lit(""))]
     if scope.lake.facet_order is FacetOrder.EVENT_TIME:
         order.insert(0, F.col("event_time"))
@@ -89,21 +92,11 @@ def merge_new_facets(scope: RefreshScope, table: FacetTable, new: DataFrame) -> 
     return merged.withColumn("uuid", F.when(F.col("large_facet_bytes").isNotNull(), F.col("uuid")))
 
 
-def known_facets(scope: RefreshScope, table: FacetTable, unit: str, columns: tuple[str, ...]) -> DataFrame:
+def known_facets(scope: RefreshScope, table: FacetTable, unit: Unit, columns: tuple[str, ...]) -> DataFrame:
     """Read the current and the deleted facets of touched entities."""
-    if scope.units is None and unit == table.source:
-        return scope.spark.createDataFrame([], facet_schema(scope, table))
     current = scope.rows(table.current, unit, *columns).withColumn("is_deleted", F.lit(False))  # noqa: FBT003
     deleted = scope.rows(table.deleted, unit, *columns).withColumn("is_deleted", F.lit(True))  # noqa: FBT003
     return current.unionByName(deleted)
-
-
-def facet_schema(scope: RefreshScope, table: FacetTable) -> StructType:
-    """Return the schema of merged facets."""
-    types = {"seq": "bigint", "event_time": "timestamp", "large_facet_bytes": "bigint", "is_deleted": "boolean"}
-    columns = (*table.key, *_VALUES, "is_deleted")
-    text = ", ".join(f"{column} {types.get(column, 'string')}" for column in columns)
-    return scope.spark.createDataFrame([], text).schema
 
 
 class Label(NamedTuple):
@@ -119,7 +112,7 @@ LABELS: Final = (
     Label("tags", "tags", ("RUN", "JOB", "DATASET"), TAGS),
     Label("owners", "ownership", ("JOB", "DATASET"), OWNERS),
 )
-ENTITIES: Final = {
+_ENTITIES: Final = {
     "RUN": (FACET_TABLES[0], ("run_uuid",)),
     "JOB": (FACET_TABLES[1], ("job_namespace", "job_name")),
     "DATASET": (FACET_TABLES[2], ("dataset_namespace", "dataset_name")),
@@ -128,33 +121,89 @@ ENTITIES: Final = {
 
 def label_columns(label: Label) -> list[str]:
     """Return the columns that identify the entities of a label."""
-    return [column for kind in label.kinds for column in ENTITIES[kind][1]]
+    return ["kind", *(column for kind in label.kinds for column in _ENTITIES[kind][1])]
 
 
-def derive_labels(scope: RefreshScope, label: Label, refs: DataFrame | None) -> DataFrame:
+def touched_labels(label: Label, units: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the keys of the entities whose facet of a label is touched."""
+    tables = []
+    for kind in label.kinds:
+        entities = _touched_facets(label, kind, units)
+        kinds, nulls = (pa.array([value] * entities.num_rows, pa.string()) for value in (kind, None))
+        columns = {"kind": kinds, **dict(zip(entities.column_names, entities.columns, strict=True))}
+        tables.append(pa.table({name: columns.get(name, nulls) for name in label_columns(label)}))
+    return pa.concat_tables(tables)
+
+
+def _touched_facets(label: Label, kind: str, units: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the keys of touched facets of a label, without the version of a dataset."""
+    table, identity = _ENTITIES[kind]
+    keys = units[table.source]
+    is_label = pc.equal(keys[_NAME], label.facet)
+    if kind == "DATASET":
+        is_label, identity = pc.and_(is_label, pc.equal(keys["type"], kind)), ("type", *identity)
+    columns = [*identity, _NAME]
+    return keys.filter(is_label).group_by(columns).aggregate([]).select(columns)
+
+
+def derive_labels(scope: RefreshScope, label: Label) -> DataFrame:
     """One row per item of the last facet of each run, job or dataset, of any version."""
     rows = reduce(DataFrame.unionByName, (_last_of_kind(scope, label, kind) for kind in label.kinds))
-    if refs is not None:
+    large_files = _large_facet_files(scope, label)
+    if large_files:
+        refs = locate_large_facets(scope.spark, large_files)
         rows = (
             rows.join(refs, "uuid", how="left").withColumn("facet", F.coalesce("facet", "facet_ref")).drop("facet_ref")
         )
     return _explode(rows.drop("uuid"), label.exploder)
 
 
+def _large_facet_files(scope: RefreshScope, label: Label) -> list[str]:
+    """Return the files of `large_facets` that may contain facets of touched labels."""
+    if scope.units is None:
+        return scope.lake.files(LARGE_FACETS.name)
+    positions: set[int] = set()
+    for kind in label.kinds:
+        touched = _touched_facets(label, kind, scope.units)
+        current = _ENTITIES[kind][0].current
+        rows = scope.arrow_rows(current, touched, touched.column_names, ("seq", "large_facet_bytes"))
+        positions.update(rows.drop_null()["seq"].to_pylist())
+    return files_in_ranges(scope.lake, LARGE_FACETS.name, [(position, position) for position in positions])
+
+
 def _last_of_kind(scope: RefreshScope, label: Label, kind: str) -> DataFrame:
-    table, identity = ENTITIES[kind]
-    known = known_facets(scope, table, f"{label.table}_{kind}", identity).where(F.col(_NAME) == label.facet)
+    table, identity = _ENTITIES[kind]
+    touched = table.source if scope.units is None else _touched_facets(label, kind, scope.units)
+    columns = () if isinstance(touched, str) else tuple(touched.column_names)
+    known = known_facets(scope, table, touched, columns).where(F.col(_NAME) == label.facet)
     if kind == "DATASET":
         known = known.where(F.col("type") == "DATASET")
     order = ["event_time", "seq"] if scope.lake.facet_order is FacetOrder.EVENT_TIME else ["seq"]
     row = F.struct("facet", "uuid", "seq", "is_deleted")
     last = known.groupBy(*identity).agg(F.max_by(row, F.struct(*order)).alias("last"))
-    columns = [
+    columns_of_label = [
         F.col(column) if column in identity else F.lit(None).cast("string").alias(column)
-        for column in label_columns(label)
+        for column in label_columns(label)[1:]
     ]
     present = last.where(~F.col("last.is_deleted"))
-    return present.select(F.lit(kind).alias("kind"), *columns, "last.facet", "last.uuid", "last.seq")
+    return present.select(F.lit(kind).alias("kind"), *columns_of_label, "last.facet", "last.uuid", "last.seq")
+
+
+def derive_quality_assertions(scope: RefreshScope) -> DataFrame:
+    """One row per test of a dataset by a run, a job or a DatasetEvent; of several facets with it, the latest counts."""
+    facets = times(scope.rows("state_quality_assertions", TESTER, "asserted_by"), "event_time")
+    items = F.explode(F.from_json("assertions", "array<array<string>>")).alias("item")
+    fields = {name: F.col("item")[position] for position, name in enumerate(QualityAssertion._fields)}
+    fields["success"] = fields["success"].cast("boolean")
+    entity = ("asserted_by", "dataset_namespace", "dataset_name")
+    key = (*entity, *QualityAssertion._fields[:4])
+    values = ("run_uuid", "job_namespace", "job_name", "dataset_version", "event_time", "seq")
+    results = QualityAssertion._fields[4:]
+    # The results of a run count before those of the dataset in the same event.
+    order = F.struct(F.coalesce("order_time", F.lit(0)), "seq", "facet_type")
+    rows = facets.select(*entity, *values, order.alias("position"), items).withColumns(fields)
+    last = F.max_by(F.struct(*values, *results), "position").alias("last")
+    return rows.groupBy(*key).agg(last).select(*key, "last.*").drop("occurrence")
 
 
 def _explode(facets: DataFrame, exploder: FacetExploder) -> DataFrame:

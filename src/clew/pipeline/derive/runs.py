@@ -1,16 +1,18 @@
-"""Runs, inputs and outputs of runs, jobs and job versions."""
+"""Runs, inputs and outputs of runs, jobs, job versions; cell executions and operations of notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clew.events.ids import NAME_SEPARATOR, compute_job_version_from_keys
 from clew.events.openlineage import DEFAULT_STATE, TERMINAL_RANK
-from clew.pipeline.derive.scope import JOB, RUN, RefreshScope, times
+from clew.lake.schemas import FRAME_TYPE
+from clew.pipeline.derive.scope import JOB, OPERATION_RUN, RUN, SESSION, RefreshScope, times
+from clew.pipeline.spark.dataframes import spark_type
 
 _JOB = ("job_namespace", "job_name")
 _DATASETS = "array<struct<namespace: string, name: string>>"
@@ -87,7 +89,9 @@ def derive_run_io(scope: RefreshScope) -> DataFrame:
 
 def observed_versions(scope: RefreshScope) -> DataFrame:
     """One row per job and version, from ended runs and JobEvents, without inputs and outputs."""
-    runs = scope.rows("runs", JOB, *_JOB).where(F.col("job_version").isNotNull())
+    # All runs of the jobs: many rows, few columns.
+    columns = (*_JOB, "job_version", "ended_at", "state_seq", "run_uuid")
+    runs = scope.rows("runs", JOB, *_JOB, select=columns).where(F.col("job_version").isNotNull())
     of_runs = runs.select(
         *_JOB,
         F.col("job_version").alias("version"),
@@ -178,3 +182,40 @@ def derive_jobs(scope: RefreshScope, versions: DataFrame) -> DataFrame:
     )
     observed = jobs.join(current, list(name), how="left").withColumn("is_placeholder", F.lit(False))  # noqa: FBT003
     return times(observed.unionByName(placeholders, allowMissingColumns=True), *_JOB_TIMES)
+
+
+def derive_cell_executions(scope: RefreshScope) -> DataFrame:
+    """One row per cell execution; without an end event it is `lost` once its session continued or ended."""
+    cells = scope.rows("state_cell_executions", SESSION, "session_id").drop("state_rank")
+    latest = F.max("started_at").over(Window.partitionBy("session_id"))
+    is_over = F.coalesce(F.col("is_over"), F.lit(False)) | (F.col("started_at") < latest)  # noqa: FBT003
+    runs = scope.rows("state_runs", SESSION, "session_id")
+    ended = runs.where((F.col("state_rank") == TERMINAL_RANK) & F.col("parent_run_uuid").isNull())
+    sessions = ended.select("session_id", F.lit(True).alias("is_over")).where("session_id is not null").distinct()  # noqa: FBT003
+    executions = (
+        cells.join(sessions, "session_id", how="left")
+        .withColumn("state", F.when((F.col("state") == "running") & is_over, "lost").otherwise(F.col("state")))
+        .drop("is_over")
+    )
+    return times(executions, "started_at", "ended_at")
+
+
+def derive_operations(scope: RefreshScope) -> DataFrame:
+    """One row per operation of a notebook session, with its run and cell."""
+    frames = {
+        f"{direction}_dataframes": F.from_json(f"{direction}s", f"array<{spark_type(FRAME_TYPE)}>")
+        for direction in ("input", "output")
+    }
+    operations = scope.rows("state_operations", SESSION, "session_id").withColumns(frames).drop("inputs", "outputs")
+    cells = scope.rows("cell_executions", SESSION, "session_id").select(
+        "session_id",
+        "execution_id",
+        "cell_index",
+        F.col("state").alias("cell_state"),
+        F.col("duration_ms").alias("cell_duration_ms"),
+    )
+    runs = scope.rows("runs", OPERATION_RUN, "run_uuid").select(
+        "run_uuid", "job_namespace", "job_name", "state", "started_at", "ended_at"
+    )
+    joined = times(operations, "event_time").join(runs, "run_uuid", how="left")
+    return joined.join(cells, ["session_id", "execution_id"], how="left")

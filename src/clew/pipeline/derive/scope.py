@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import and_
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
-from clew.data_dir import LakeLocation
 from clew.index.encoding import KEY_SEPARATOR
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.lake import ActiveFile, BatchId, Lake, active_files, replace_files
 from clew.lake.schemas import LARGE_COLUMNS
 from clew.lake.storage import open_parquet
-from clew.pipeline.spark.dataframes import arrow_schema, read_parquet_in_workers
-from clew.pipeline.worker_reports import (
-    REPORT_SCHEMA,
-    WorkerReport,
-    collect_reports,
-    encode_report,
-    run_tasks,
-    tasks_of,
-)
+from clew.pipeline.spark.dataframes import arrow_schema, read_table_files
+from clew.pipeline.worker_reports import REPORT_SCHEMA, WorkerReport, collect_reports, encode_report
 
 # Kinds of touched entities.
 RUN: Final = "run"
@@ -41,91 +31,111 @@ DATASET: Final = "dataset"
 DECLARED: Final = "declared"
 # Runs, jobs and datasets that assert lineage.
 ASSERTER: Final = "asserter"
+EDGE_SET: Final = "edge_set"
+# Runs, jobs and datasets with results of data quality tests.
+TESTER: Final = "tester"
 SESSION: Final = "session"
 OPERATION_RUN: Final = "operation_run"
 
+# A kind of touched entities, or keys.
+Unit: TypeAlias = str | pa.Table
+T = TypeVar("T")
+
 # Small files keep the rewrite of a few rows cheap.
 _ROWS_PER_FILE: Final = 32_000
+_SMALL_FILE_ROWS: Final = 16_000
 # Above this number, small files are merged with the next replacement.
 _MAX_SMALL_FILES: Final = 8
-_SMALL_FILE_BYTES: Final = 1 << 20
-_FILES_PER_TASK: Final = 16
-_MAX_LOCAL_FILES: Final = 16
-_SMALL_TABLE_BYTES: Final = 8 << 20
 # Text of a null key, which no name contains.
 _NULL: Final = "\x00"
+
+
+class _Match(NamedTuple):
+    """A file with rows of touched entities, and which of its rows these are."""
+
+    file: ActiveFile
+    mask: pa.BooleanArray
 
 
 class RefreshScope:
     """Tables of a lake during a refresh.
 
-    `units` are the keys of touched entities by kind, such as runs or jobs; None if all rows are computed. If
-    `is_small`, rows are read, filtered and written in this process: Spark needs longer to plan that than to do it.
+    `units` are the keys of touched entities by kind, such as runs or jobs; None if all rows are computed. Rows of
+    touched entities are few: they are read and written in this process, because Spark needs longer to plan that than
+    to do it. If `is_small`, this is true of all rows.
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        lake: Lake,
-        units: Mapping[str, pa.Table] | None,
-        batch: BatchId,
-        *,
-        is_small: bool,
+        self, spark: SparkSession, lake: Lake, units: Mapping[str, pa.Table] | None, batch: BatchId, *, is_small: bool
     ) -> None:
         self.spark = spark
         self.lake = lake
         self.units = units
-        self.is_small = is_small
+        self.is_local = is_small or units is not None
         self._batch = batch
+        # By table, until it is changed: its files, and its rows by keys.
+        self._cache: defaultdict[str, dict[object, Any]] = defaultdict(dict)
         # Canonical names of datasets, set by the refresh.
         self.aliases: DataFrame
 
-    def is_touched(self, unit: str) -> bool:
-        """Return whether any entity of this kind is touched."""
-        return self.units is None or self.units[unit].num_rows > 0
+    def keys(self, unit: Unit) -> pa.Table:
+        """Return the keys of touched entities of a kind."""
+        return unit if isinstance(unit, pa.Table) else (self.units or {})[unit]
 
-    def rows(self, table: str, unit: str, *columns: str) -> DataFrame:
-        """Read the rows of touched entities; `columns` of the table contain their keys."""
+    def is_touched(self, unit: Unit) -> bool:
+        """Return whether any entity of this kind is touched."""
+        return self.units is None or self.keys(unit).num_rows > 0
+
+    def rows(self, table: str, unit: Unit, *columns: str, select: Sequence[str] = ()) -> DataFrame:
+        """Read the rows of touched entities; `columns` of the table contain their keys.
+
+        If many rows are read, `select` limits the columns that are read.
+        """
         if self.units is None:
             return self.all_rows(table)
-        keys = self.units[unit]
-        if self.is_small:
-            return self._to_dataframe(table, self.arrow_rows(table, keys, columns))
-        rows = self._read(table, self._files_with(table, keys, columns))
-        return rows.join(*self._matching(rows, keys, columns), how="left_semi")
+        keys = self.keys(unit)
+        return self._cached(
+            table,
+            ("rows", id(keys), columns, *select),
+            lambda: self._to_dataframe(self.arrow_rows(table, keys, columns, select)),
+        )
 
-    def arrow_rows(self, table: str, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """Read the rows of keys into this process."""
-        schema = self._arrow_schema(table)
-        filters = KeyFilter(keys, columns)
-        files = self._files_with(table, keys, columns)
-        tables = [filters.select(_read_file(self._path(table, file.name), schema)) for file in files]
+    def arrow_rows(self, table: str, unit: Unit, columns: Sequence[str], select: Sequence[str] = ()) -> pa.Table:
+        """Read the rows of touched entities into this process."""
+        schema = self._table_files(table).schema
+        schema = pa.schema([schema.field(name) for name in select]) if select else schema
+        matches = self._find_matches(table, self.keys(unit), tuple(columns))
+        tables = [_read_file(self._path(table, match.file), schema).filter(match.mask) for match in matches]
         return pa.concat_tables([schema.empty_table(), *tables])
 
-    def without_rows(
-        self, table: str, unit: str, columns: Sequence[str], other_unit: str, other_columns: Sequence[str]
+    def rows_of_others(
+        self, table: str, unit: Unit, columns: Sequence[str], other: Unit, other_columns: Sequence[str]
     ) -> DataFrame:
         """Read the rows of touched entities of one kind, except those of touched entities of another kind."""
-        rows, keys = self.rows(table, unit, *columns), (self.units or {})[other_unit]
-        return rows.join(*self._matching(rows, keys, other_columns), how="left_anti")
+        return self._to_dataframe(drop_keys(self.arrow_rows(table, unit, columns), self.keys(other), other_columns))
 
     def all_rows(self, table: str) -> DataFrame:
         """Read all rows of a table."""
-        files = active_files(self.lake.require_table(table))
-        if self.is_small and sum(file.size for file in files) < _SMALL_TABLE_BYTES:
-            schema = self._arrow_schema(table)
-            tables = [_read_file(self._path(table, file.name), schema) for file in files]
-            return self._to_dataframe(table, pa.concat_tables([schema.empty_table(), *tables]))
-        return self._read(table, files)
+        schema, files = self._table_files(table).schema, self._table_files(table).files
+        paths = [self._path(table, file) for file in files]
+        if not self.is_local:
+            return read_table_files(self.spark, self.lake, paths, from_arrow_schema(schema))
+        return self._cached(
+            table,
+            "rows",
+            lambda: self._to_dataframe(
+                pa.concat_tables([schema.empty_table(), *(_read_file(path, schema) for path in paths)])
+            ),
+        )
 
-    def replace(self, table: str, rows: DataFrame, unit: str, *columns: str) -> None:
+    def replace(self, table: str, rows: DataFrame, unit: Unit, *columns: str) -> None:
         """Replace the rows of touched entities."""
         if self.units is None:
             self.overwrite(table, rows)
         elif self.is_touched(unit):
-            self.replace_files(table, self.write(table, rows), self.units[unit], columns)
+            self.replace_files(table, self._write(rows, _OneTable(table)), unit, columns)
 
-    def replace_flagged(self, flag: str, tables: tuple[str, str], rows: DataFrame, unit: str, *columns: str) -> None:
+    def replace_flagged(self, flag: str, tables: tuple[str, str], rows: DataFrame, unit: Unit, *columns: str) -> None:
         """Replace the rows of touched entities in two tables: rows with the flag belong to the second one."""
         if not self.is_touched(unit):
             return
@@ -135,125 +145,170 @@ class RefreshScope:
             if self.units is None:
                 self.overwrite_files(table, arrow_schema(rows.drop(flag).schema), written)
             else:
-                self.replace_files(table, written, self.units[unit], columns)
+                self.replace_files(table, written, unit, columns)
 
-    def replace_files(self, table: str, written: list[DataFile], keys: pa.Table, columns: Sequence[str]) -> None:
-        """Replace the rows of keys by the rows of files."""
-        affected = self._files_with(table, keys, columns)
-        small = [file for file in self._small_files(table) if file not in affected]
-        groups = [[file] for file in affected if file.size >= _SMALL_FILE_BYTES]
-        groups.append([file for file in (*affected, *small) if file.size < _SMALL_FILE_BYTES])
-        task = _DropKeys(
-            self.lake.root, table, [group for group in groups if group], self._arrow_schema(table), keys, columns
-        )
-        kept = task.run_locally() if self.is_small else task.run(self.spark)
-        replace_files(self.lake, table, [*affected, *small], [*written, *kept], is_data_change=True)
+    def replace_files(self, table: str, written: list[DataFile], unit: Unit, columns: Sequence[str]) -> None:
+        """Replace the rows of touched entities by the rows of files. Files without such rows are not rewritten."""
+        masks = {match.file: match.mask for match in self._find_matches(table, self.keys(unit), tuple(columns))}
+        small = self._table_files(table).small_files()
+        merged = [file for file in small if file in masks or len(small) > _MAX_SMALL_FILES]
+        groups = [merged, *([file] for file in masks if file not in merged)]
+        kept = [file for group in groups for file in self._rewrite(table, group, masks)]
+        removed = [file for group in groups for file in group]
+        replace_files(self.lake, table, removed, [*written, *kept], is_data_change=True)
+        self._cache.pop(table, None)
+
+    def _rewrite(
+        self, table: str, files: Sequence[ActiveFile], masks: Mapping[ActiveFile, pa.BooleanArray]
+    ) -> list[DataFile]:
+        """Write the rows of files, except those of touched entities, to new files."""
+        schema = self._table_files(table).schema
+        rows = [schema.empty_table()]
+        for file in files:
+            stored = _read_file(self._path(table, file), schema)
+            rows.append(stored.filter(pc.invert(masks[file])) if file in masks else stored)
+        return write_rows(str(self.lake.root), table, pa.concat_tables(rows))
 
     def overwrite(self, table: str, rows: DataFrame) -> None:
         """Replace all rows of a table."""
-        self.lake.replace(table, arrow_schema(rows.schema), self.write(table, rows), self._batch)
+        self.overwrite_files(table, arrow_schema(rows.schema), self._write(rows, _OneTable(table)))
 
     def overwrite_files(self, table: str, schema: pa.Schema, files: list[DataFile]) -> None:
         """Replace all rows of a table by the rows of files; create the table if needed."""
         self.lake.replace(table, schema, files, self._batch)
-
-    def write(self, table: str, rows: DataFrame) -> list[DataFile]:
-        """Write rows to files of a table, without committing them."""
-        return self._write(rows, _OneTable(table))
+        self._cache.pop(table, None)
 
     def _write(self, rows: DataFrame, split: Callable[[pa.Table], dict[str, pa.Table]]) -> list[DataFile]:
-        """Write rows to files of the tables into which `split` divides them."""
-        # Recent rows together: these are the ones that change.
-        order = next((column for column in ("last_seq", "seq") if column in rows.columns), None)
-        if self.is_small:
-            collected = rows.toArrow().cast(arrow_schema(rows.schema))
-            parts = split(collected if order is None else collected.sort_by(order))
-            return [file for table, part in parts.items() for file in write_rows(str(self.lake.root), table, part)]
-        ordered = rows if order is None else rows.sortWithinPartitions(order)
-        task = _WriteRows(str(self.lake.root), split)
-        return collect_reports(ordered.mapInArrow(task, REPORT_SCHEMA)).files
+        """Write rows to files of the tables into which `split` divides them, without committing them."""
+        root = str(self.lake.root)
+        if self.is_local:
+            parts = split(rows.toArrow().cast(arrow_schema(rows.schema)))
+            return [file for table, part in parts.items() for file in write_rows(root, table, part)]
+        order = [F.col(name).isNotNull() if is_flag else F.col(name) for name, is_flag in _file_order(rows.columns)]
+        ordered = rows.sortWithinPartitions(*order) if order else rows
+        return collect_reports(ordered.mapInArrow(_WriteRows(root, split), REPORT_SCHEMA)).files
 
-    def read_files(self, table: str, names: Sequence[str], schema: StructType) -> DataFrame:
-        """Read files in the folder of a table."""
-        paths = [self._path(table, name) for name in names]
-        if not paths:
-            return self.spark.createDataFrame([], schema)
-        if self.lake.storage.is_local:
-            return self.spark.read.schema(schema).parquet(*paths)
-        return read_parquet_in_workers(self.spark, paths, schema)
+    def _find_matches(self, table: str, keys: pa.Table, columns: tuple[str, ...]) -> list[_Match]:
+        def find() -> tuple[pa.Table, list[_Match]]:
+            candidates = self._table_files(table).prune(keys, columns)
+            masks = ((file, _find_rows(self._path(table, file), _KeyFilter(k, columns))) for file, k in candidates)
+            # With the keys, so that their id is not reused.
+            return keys, [_Match(file, mask) for file, mask in masks if mask is not None]
 
-    def _read(self, table: str, files: Sequence[ActiveFile]) -> DataFrame:
-        return self.read_files(table, [file.name for file in files], from_arrow_schema(self._arrow_schema(table)))
+        return self._cached(table, ("matches", id(keys), columns), find)[1]
 
-    def _matching(self, rows: DataFrame, keys: pa.Table, columns: Sequence[str]) -> tuple[DataFrame, Column]:
-        names = [f"_{column}" for column in columns]
-        units = self.spark.createDataFrame(keys.rename_columns(names))
-        # Keys may be null, such as the version of a dataset.
-        same = reduce(and_, (rows[column].eqNullSafe(units[name]) for column, name in zip(columns, names, strict=True)))
-        return F.broadcast(units), same
+    def _table_files(self, table: str) -> _TableFiles:
+        return self._cached(table, "files", lambda: _TableFiles.of(self.lake, table))
 
-    def _to_dataframe(self, table: str, rows: pa.Table) -> DataFrame:
-        return self.spark.createDataFrame(rows, from_arrow_schema(self._arrow_schema(table)))
+    def _cached(self, table: str, key: object, compute: Callable[[], T]) -> T:
+        """Return a value that is computed once per version of a table."""
+        cache = self._cache[table]
+        if key not in cache:
+            cache[key] = compute()
+        value: T = cache[key]
+        return value
 
-    def _arrow_schema(self, table: str) -> pa.Schema:
-        return pa.schema(self.lake.require_table(table).schema().to_arrow())
+    def _to_dataframe(self, rows: pa.Table) -> DataFrame:
+        return self.spark.createDataFrame(rows, from_arrow_schema(rows.schema))
 
-    def _path(self, table: str, name: str) -> str:
-        return str(self.lake.root / table / name)
-
-    def _files_with(self, table: str, keys: pa.Table, columns: Sequence[str]) -> list[ActiveFile]:
-        """Return the files that contain rows of these keys."""
-        files = active_files(self.lake.require_table(table))
-        if keys.num_rows == 0 or not files:
-            return []
-        task = _FindKeys(str(self.lake.root / table), files, keys, columns)
-        if len(files) <= _MAX_LOCAL_FILES:
-            return [file for file in files if task.has_key(file.name)]
-        count = -(-len(files) // _FILES_PER_TASK)
-        found = self.spark.range(0, count, 1, count).mapInArrow(task, "name string").toArrow()
-        names = set(found["name"].to_pylist())
-        return [file for file in files if file.name in names]
-
-    def _small_files(self, table: str) -> list[ActiveFile]:
-        files = [file for file in active_files(self.lake.require_table(table)) if file.size < _SMALL_FILE_BYTES]
-        return files if len(files) > _MAX_SMALL_FILES else []
+    def _path(self, table: str, file: ActiveFile) -> str:
+        return str(self.lake.root / table / file.name)
 
 
-class KeyFilter:
-    """Selects or drops the rows of keys. Keys may be null, such as the version of a dataset."""
+class _TableFiles:
+    """Files of a table and their statistics."""
+
+    def __init__(
+        self, schema: pa.Schema, files: Sequence[ActiveFile], statistics: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self.schema = schema
+        self.files = files
+        self._statistics = statistics
+
+    @classmethod
+    def of(cls, lake: Lake, table: str) -> _TableFiles:
+        """Read the newest version of a table."""
+        delta = lake.require_table(table)
+        statistics = {row["path"]: row for row in pa.table(delta.get_add_actions(flatten=True)).to_pylist()}
+        return cls(pa.schema(delta.schema().to_arrow()), active_files(delta), statistics)
+
+    def small_files(self) -> list[ActiveFile]:
+        """Return the files with few rows."""
+        return [file for file in self.files if self._statistics[file.name]["num_records"] < _SMALL_FILE_ROWS]
+
+    def prune(self, keys: pa.Table, columns: Sequence[str]) -> Iterator[tuple[ActiveFile, pa.Table]]:
+        """Yield the files that may contain rows of keys, each with these keys."""
+        keys = keys.combine_chunks()
+        for file in self.files if keys.num_rows else ():
+            possible = keys
+            for index, column in enumerate(columns):
+                mask = self._may_contain(file, column, possible.column(index))
+                possible = possible if mask is None else possible.filter(mask)
+            if possible.num_rows:
+                yield file, possible
+
+    def _may_contain(self, file: ActiveFile, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        """Return which values a column of a file may contain; None if its statistics do not exclude any."""
+        statistics = self._statistics[file.name]
+        low, high, nulls = (statistics.get(f"{name}.{column}") for name in ("min", "max", "null_count"))
+        if nulls is None:
+            return None
+        if isinstance(low, str) and isinstance(high, str):
+            is_possible = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+        else:
+            is_possible = pc.if_else(values.is_valid(), nulls < statistics["num_records"], pa.scalar(None, pa.bool_()))
+        return pc.fill_null(is_possible, nulls > 0)
+
+
+class _KeyFilter:
+    """Finds the rows of keys. Keys may be null, such as the version of a dataset."""
 
     def __init__(self, keys: pa.Table, columns: Sequence[str]) -> None:
+        self._keys = keys
         self._columns = list(columns)
-        self._keys = _key_texts(keys, range(keys.num_columns))
+        values = {name: keys.column(index).cast(pa.string()).unique() for index, name in enumerate(columns)}
+        # The most selective column first: most files need no other one.
+        self._values = sorted(values.items(), key=lambda item: -len(item[1]))
 
-    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return for each row whether it has one of the keys."""
-        return pc.is_in(_key_texts(rows, self._columns), value_set=self._keys)
+    def mask(self, read: Callable[[str], pa.Array]) -> pa.BooleanArray | None:
+        """Return for each row whether it has one of the keys; None if there is no such row. `read` reads a column."""
+        read_columns: dict[str, pa.Array] = {}
+        mask = None
+        for name, values in self._values:
+            read_columns[name] = read(name).cast(pa.string())
+            is_in = pc.is_in(read_columns[name], value_set=values)
+            mask = is_in if mask is None else pc.and_(mask, is_in)
+            if not mask.true_count:
+                return None
+        if len(self._columns) == 1:
+            return mask
+        texts = _key_texts([read_columns[name].filter(mask) for name in self._columns])
+        mask = pc.replace_with_mask(mask, mask, pc.is_in(texts, value_set=_key_texts(self._keys.columns)))
+        return mask if mask.true_count else None
 
-    def select(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of the keys."""
-        return rows.filter(self.mask(rows))
 
-    def drop(self, rows: pa.Table) -> pa.Table:
-        """Return the other rows."""
-        return rows.filter(pc.invert(self.mask(rows)))
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns with the keys."""
-        return self._columns
-
-
-def _key_texts(rows: pa.Table, columns: Iterable[str | int]) -> pa.Array:
+def _key_texts(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
     """Return the key of each row as one text."""
-    values = [pc.fill_null(rows.column(column).cast(pa.string()), _NULL) for column in columns]
+    values = [pc.fill_null(column.cast(pa.string()), _NULL) for column in columns]
     text = values[0] if len(values) == 1 else pc.binary_join_element_wise(*values, KEY_SEPARATOR)
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
 
 
+def drop_keys(rows: pa.Table, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return the rows that have none of the keys."""
+    mask = _KeyFilter(keys, columns).mask(lambda column: rows[column].combine_chunks())
+    return rows if mask is None else rows.filter(pc.invert(mask))
+
+
+def _find_rows(path: str, keys: _KeyFilter) -> pa.BooleanArray | None:
+    with pq.ParquetFile(open_parquet(path)) as file:
+        return keys.mask(lambda column: file.read([column]).column(0).combine_chunks())
+
+
 def _read_file(path: str, schema: pa.Schema) -> pa.Table:
-    """Read a file; columns that are newer than the file are null."""
-    rows = pq.ParquetFile(open_parquet(path)).read()
+    """Read the columns of a schema from a file; columns that are newer than the file are null."""
+    with pq.ParquetFile(open_parquet(path)) as file:
+        rows = file.read([name for name in schema.names if name in file.schema_arrow.names])
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in schema
@@ -261,64 +316,22 @@ def _read_file(path: str, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-class _FindKeys:
-    """Finds the files that contain one of the keys. Input rows are indices of groups of files."""
+def _file_order(columns: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return the columns by which the rows of a file are sorted, each with whether only its presence counts.
 
-    def __init__(self, folder: str, files: Sequence[ActiveFile], keys: pa.Table, columns: Sequence[str]) -> None:
-        self._folder = folder
-        self._groups = [files[start : start + _FILES_PER_TASK] for start in range(0, len(files), _FILES_PER_TASK)]
-        self._filter = KeyFilter(keys, columns)
-
-    def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = [
-            file.name for group in tasks_of(task_batches, self._groups) for file in group if self.has_key(file.name)
-        ]
-        yield pa.RecordBatch.from_pydict({"name": pa.array(names, pa.string())})
-
-    def has_key(self, name: str) -> bool:
-        """Return whether a file contains one of the keys."""
-        rows = pq.ParquetFile(open_parquet(f"{self._folder}/{name}")).read(self._filter.columns)
-        return bool(pc.any(self._filter.mask(rows)).as_py())
-
-
-class _DropKeys:
-    """Writes the rows of groups of files without those of the keys. Input rows are indices of groups."""
-
-    def __init__(
-        self,
-        root: LakeLocation,
-        table: str,
-        groups: Sequence[Sequence[ActiveFile]],
-        schema: pa.Schema,
-        keys: pa.Table,
-        columns: Sequence[str],
-    ) -> None:
-        self._root = str(root)
-        self._folder = str(root / table)
-        self._table = table
-        self._groups = groups
-        self._schema = schema
-        self._filter = KeyFilter(keys, columns)
-
-    def run(self, spark: SparkSession) -> list[DataFile]:
-        """Write the files in Spark tasks."""
-        return run_tasks(spark, self, len(self._groups)).files if self._groups else []
-
-    def run_locally(self) -> list[DataFile]:
-        """Write the files in this process."""
-        return [file for group in self._groups for file in self._write(group)]
-
-    def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = [file for group in tasks_of(task_batches, self._groups) for file in self._write(group)]
-        yield encode_report(WorkerReport(files=files), self._root)
-
-    def _write(self, group: Sequence[ActiveFile]) -> list[DataFile]:
-        rows = [self._filter.drop(_read_file(f"{self._folder}/{file.name}", self._schema)) for file in group]
-        return write_rows(self._root, self._table, pa.concat_tables(rows))
+    Recent rows are together, because these change. Current facets of datasets change with each event, those of versions
+    and runs do not: they are in different files.
+    """
+    is_of_datasets = {"type", "dataset_version"} <= {*columns}
+    order = [("type", False), ("dataset_version", True)] if is_of_datasets else []
+    return order + [(name, False) for name in ("last_seq", "seq") if name in columns][:1]
 
 
 def write_rows(root: str, table: str, rows: pa.Table) -> list[DataFile]:
     """Write rows to files of limited size, without committing them."""
+    order = {name: rows[name].is_valid() if is_flag else rows[name] for name, is_flag in _file_order(rows.column_names)}
+    if order:
+        rows = rows.take(pc.sort_indices(pa.table(order), sort_keys=[(name, "ascending") for name in order]))
     writer, files = FileWriter(root, LARGE_COLUMNS), []
     for start in range(0, rows.num_rows, _ROWS_PER_FILE):
         part = rows.slice(start, _ROWS_PER_FILE).combine_chunks()

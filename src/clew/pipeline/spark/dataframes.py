@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from clew.errors import ClewError
 from clew.events.facets import is_deleted
-from clew.lake.facet_parsers import REF_MARKER, ROW_SEPARATOR, resolve_ref
+from clew.lake.facet_columns import REF_MARKER, ROW_SEPARATOR, resolve_ref
 from clew.lake.lake import Lake
 from clew.lake.scan import files_in_ranges
 from clew.lake.schemas import LARGE_FACETS, TABLES_BY_NAME
@@ -146,15 +146,11 @@ class _JobPool(ThreadPoolExecutor):
 def run_concurrently(spark: SparkSession, actions: Sequence[Callable[[], T]], on_done: Callable[[], object]) -> list[T]:
     """Run Spark actions concurrently; the first error cancels the other jobs."""
     with _JobPool(spark, _MAX_CONCURRENT_JOBS) as pool:
-        jobs = [pool.submit_action(_call, action) for action in actions]
+        jobs = [pool.submit_action(lambda run: run(), action) for action in actions]
         for job in as_completed(jobs):
             job.result()
             on_done()
     return [job.result() for job in jobs]
-
-
-def _call(action: Callable[[], T]) -> T:
-    return action()
 
 
 def map_ordered(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> Iterator[T]:
@@ -184,7 +180,7 @@ def facet_rows(spark: SparkSession, lake: Lake, name: str, ranges: Sequence[tupl
     """Read the facets of events within ranges of positions from a facet table, with `is_deletion` of large facets."""
     files = files_in_ranges(lake, name, ranges)
     in_ranges = reduce(or_, (F.col("seq").between(low, high) for low, high in ranges))
-    rows = _read_files(spark, lake, files, EVENT_TABLES[name]).where(in_ranges)
+    rows = read_table_files(spark, lake, files, EVENT_TABLES[name]).where(in_ranges)
     large_files = files_in_ranges(lake, LARGE_FACETS.name, ranges)
     if not large_files:
         return rows.withColumn(_IS_DELETION, F.lit(None).cast("boolean"))
@@ -195,23 +191,13 @@ def facet_rows(spark: SparkSession, lake: Lake, name: str, ranges: Sequence[tupl
     return rows.join(deletions, "uuid", how="left")
 
 
-def large_facet_refs(spark: SparkSession, lake: Lake) -> DataFrame | None:
-    """Return the reference (`file#row`) of each large facet; None if there is none."""
-    files = lake.files(LARGE_FACETS.name)
-    return locate_large_facets(spark, files) if files else None
-
-
 def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
     """Decode ranges of the log and write the rows to files on the workers, without committing them."""
     return collect_reports(ranges.mapInArrow(task, REPORT_SCHEMA))
 
 
-def table_rows(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
-    """Read a table: local files with Spark, S3 files in Python workers."""
-    return _read_files(spark, lake, lake.files(name), schema)
-
-
-def _read_files(spark: SparkSession, lake: Lake, files: Sequence[str], schema: StructType) -> DataFrame:
+def read_table_files(spark: SparkSession, lake: Lake, files: Sequence[str], schema: StructType) -> DataFrame:
+    """Read files: local files with Spark, S3 files in Python workers."""
     if not files:
         return spark.createDataFrame([], schema)
     return (
@@ -249,4 +235,4 @@ def _derived_table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
         hint = "Derived tables are written at the end of `clew pipeline run`."
         raise ClewError(f"The lake {lake.root} has no table {name} yet.", hint=hint)
     schema = from_arrow_schema(pa.schema(table.schema().to_arrow()))
-    return table_rows(spark, lake, name, schema)
+    return read_table_files(spark, lake, lake.files(name), schema)

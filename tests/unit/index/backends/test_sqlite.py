@@ -57,8 +57,11 @@ def test_empty_file_is_a_missing_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("8", "has format 8; this clew reads up to format 7.\nUpgrade: "),
-        ("1", "has the old format 1; this clew needs format 7.\nRun `clew index rebuild`."),
+        (
+            str(INDEX_FORMAT + 1),
+            f"has format {INDEX_FORMAT + 1}; this clew reads up to format {INDEX_FORMAT}.\nUpgrade: ",
+        ),
+        ("1", f"has the old format 1; this clew needs format {INDEX_FORMAT}.\nRun `clew index rebuild`."),
         ("new", "is not a clew index: its format is 'new'"),
     ],
 )
@@ -76,7 +79,7 @@ def test_rejects_another_format_and_leaves_the_file_unchanged(
 def test_rejects_a_file_that_is_not_a_database(tmp_path: Path, connect: type[sqlite3.Connection]) -> None:
     path = tmp_path / "index.sqlite"
     path.write_bytes(b"These are no tables. " * 100)
-    with pytest.raises(ClewError, match=r"is not a clew index: file is not a database"):
+    with pytest.raises(ClewError, match=r"cannot be read: file is not a database"):
         connect(path)
 
 

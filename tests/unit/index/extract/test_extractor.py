@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
+import msgspec
 import pytest
+from tests.support.large_events import LARGE_EVENTS
 
 from clew.events.facets import FacetOrder
+from clew.events.ids import event_id
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.queries.lineage import latest_assertions
@@ -27,7 +30,9 @@ def event(number: int, minute: int) -> bytes:
     output = {"namespace": "n", "name": "out", "facets": {"columnLineage": lineage, "note": {"n": number}}}
     run = {"runId": "r", "facets": {"note": {"n": number}}}
     event_time = f"2026-01-01T10:0{minute}:00Z"
-    return json.dumps({"eventTime": event_time, "run": run, "outputs": [output]}).encode()
+    return json.dumps(
+        {"eventTime": event_time, "run": run, "job": {"namespace": "n", "name": "j"}, "outputs": [output]}
+    ).encode()
 
 
 EVENTS = [event(number, minute) for number, minute in enumerate(MINUTES)]
@@ -63,3 +68,15 @@ def test_sort_key_breaks_ties_by_receipt() -> None:
     assert FacetOrder.EVENT_TIME.sort_key(3, 7) > FacetOrder.EVENT_TIME.sort_key(2, 7)
     assert FacetOrder.EVENT_TIME.sort_key(1, 8) > FacetOrder.EVENT_TIME.sort_key(2, 7)
     assert FacetOrder.RECEIVED.sort_key(3, 7) > FacetOrder.RECEIVED.sort_key(2, 8)
+
+
+@pytest.mark.parametrize("kind", LARGE_EVENTS)
+def test_rows_are_linear_in_the_size_of_an_event(kind: str) -> None:
+    counts = []
+    for size in (50, 200):
+        extractor = ChangeExtractor()
+        for seq, body in enumerate(LARGE_EVENTS[kind](size)):
+            extractor.add(decode_openlineage(body), event_id(body), seq)
+        counts.append(sum(len(rows) for rows in msgspec.structs.astuple(extractor.changes())))
+    assert counts[0] >= 50
+    assert counts[1] <= 4 * counts[0]

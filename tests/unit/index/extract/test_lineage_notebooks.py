@@ -22,7 +22,8 @@ def cell(kind: str, execution: str, second: int, session: str = "s") -> dict[str
 def session_run(kind: str, session: str = "s", parent: str | None = None) -> dict[str, Any]:
     facets = {"parent": {"run": {"runId": parent}}} if parent else {}
     run = {"runId": f"run of {session}", "facets": facets}
-    return {"eventTime": "2026-01-01T10:00:00Z", "eventType": kind, "run": run, "session_id": session}
+    job = {"namespace": "marimo", "name": "book"}
+    return {"eventTime": "2026-01-01T10:00:00Z", "eventType": kind, "run": run, "job": job, "session_id": session}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ _QUERY_RULES: _Rules = {
     re.compile(r"\bjson_each\((\?\d*)\)"): r"""(select value, value #>> '{}' as atom
     from json_array_elements(replace(\1, '\\u0000', '\\ufffd')::json) value
     limit (select 2147483647))""",
+    # A member of an item, by its path: in SQLite `value ->>` raises for an item that is a string.
+    re.compile(r"\b[\w.]+ ->> \(field\.fullkey \|\| '\.(\w+)'\)"): r"field.value ->> '\1'",
     # LIKE of SQLite ignores the case of ASCII letters only, as ILIKE does with this collation.
     re.compile(r"\blike (?=\?)"): 'collate "C" ilike ',
     re.compile(r"\bgroup_concat(?=\()"): "string_agg",

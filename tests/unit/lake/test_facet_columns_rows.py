@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clew.lake.facet_parsers import REF_MARKER, ROW_SEPARATOR, TAGS, explode_rows, resolve_ref
+from clew.lake.facet_columns import REF_MARKER, ROW_SEPARATOR, TAGS, explode_rows, resolve_ref
 
 FACETS = ['{"a":1}', '{"b":"é"}', '{"_deleted":true}', '{"rowCount":7,"entries":[]}', '{"nested":{"_deleted":true}}']
 
