@@ -29,6 +29,8 @@ BACKENDS = "capture/backends/"
 # Entry points of processes, and of environments that capture is installed into.
 SHARED_NAMES = {"main", "install"}
 SCHEMAS = (
+    "MarimoExecutionRunFacet",
+    "MarimoPerformanceRunFacet",
     "dataframe_lineage_schema",
     "openlineage_core_schema",
     "openlineage_events_schema",

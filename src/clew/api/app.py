@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from clew.api.middleware import on_clew_error, on_http_error, on_server_error
+from clew.api.middleware import on_clew_error, on_http_error, on_index_error, on_server_error
 from clew.api.static_files import STATIC, index_html
 from clew.api.v2.notebook_runs import OpenRunSource, notebook_run_routes
 from clew.errors import ClewError
@@ -54,14 +55,15 @@ def redirect_to_hash(request: Request) -> Response:
     return RedirectResponse(f"{root}#{path.rstrip('/')}{query}", status_code=302)
 
 
-# POST paths of the collector; GET on the same paths is Marquez's read API.
-_COLLECTOR_PATHS = frozenset(
-    ("/api/v1/lineage", "/api/v1/lineage/batch", "/api/v1/events/runtime", "/api/v1/events/dataframe")
-)
+# Paths of the collector by method; GET on the POST paths is Marquez's read API.
+_COLLECTOR_PATHS = {
+    "POST": ("/api/v1/lineage", "/api/v1/lineage/batch", "/api/v1/events/runtime", "/api/v1/events/dataframe"),
+    "GET": ("/readyz", "/metrics"),
+}
 
 
 class CollectorDispatch:
-    """Passes events and lifespan to the collector, all other requests to the API."""
+    """Passes events, monitoring and lifespan to the collector, all other requests to the API."""
 
     def __init__(self, api: ASGIApp, collector: ASGIApp) -> None:
         self._api = api
@@ -69,8 +71,8 @@ class CollectorDispatch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch a request."""
-        is_event = scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in _COLLECTOR_PATHS
-        is_collector = is_event or scope["type"] == "lifespan"
+        paths = _COLLECTOR_PATHS.get(scope["method"], ()) if scope["type"] == "http" else ()
+        is_collector = scope["type"] == "lifespan" or scope.get("path") in paths
         await (self._collector if is_collector else self._api)(scope, receive, send)
 
 
@@ -104,7 +106,12 @@ def create_app(
             PageRedirect(),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)],
-        exception_handlers={ClewError: on_clew_error, HTTPException: on_http_error, 500: on_server_error},
+        exception_handlers={
+            ClewError: on_clew_error,
+            sqlite3.DatabaseError: on_index_error,
+            HTTPException: on_http_error,
+            500: on_server_error,
+        },
         lifespan=lifespan,
     )
 
@@ -115,6 +122,11 @@ def _index(_: Request) -> Response:
 
 def _asset(request: Request) -> Response:
     path = STATIC / "assets" / Path(request.path_params["name"]).name
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError:
+        # The name is longer than a file name can be.
+        is_file = False
+    if not is_file:
         raise HTTPException(404, "File not found.")
     return FileResponse(path, headers=_IMMUTABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 import msgspec
@@ -13,8 +14,12 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from clew.errors import ClewError, MalformedError, UsageError
+from clew.index.backends.sqlite import DamagedIndexError
 from clew.server.auth import CHALLENGE, Authenticator, ForbiddenError, Principal, Scope, UnauthenticatedError
 from clew.server.fast_path import GetHandler, RawResponse, RequestInfo
+
+# Header of an answer without all facets: a backfill is pending, and there are too many events to parse on demand.
+TRUNCATED_FACETS: Final = {"clew-facets": "incomplete"}
 
 
 class Problem(Struct, frozen=True):
@@ -34,9 +39,10 @@ def problem_response(request: Request, status: int, title: str, detail: str = ""
     )
 
 
-def struct_response(value: Struct) -> Response:
+def struct_response(value: Struct, *, is_truncated: bool = False) -> Response:
     """Create a response that clients revalidate, since the data changes."""
-    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})
+    headers = {"cache-control": "no-cache", **(TRUNCATED_FACETS if is_truncated else {})}
+    return Response(msgspec.json.encode(value), media_type="application/json", headers=headers)
 
 
 async def on_clew_error(request: Request, error: Exception) -> Response:
@@ -45,6 +51,13 @@ async def on_clew_error(request: Request, error: Exception) -> Response:
         raise error
     status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
     return problem_response(request, status, error.message, error.hint or "")
+
+
+async def on_index_error(request: Request, error: Exception) -> Response:
+    """Map an error of SQLite, such as a damaged file, to 503."""
+    if not isinstance(error, sqlite3.Error):
+        raise error
+    return await on_clew_error(request, DamagedIndexError.of(error))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
@@ -47,17 +49,19 @@ def _not_built(message: str) -> ClewError:
     return ClewError(message, hint="Build it with `make web`; an installed wheel has it already.")
 
 
-# Blocks all network requests of the exported page.
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+# Blocks all network requests of the exported page, and all scripts except its own.
+_POLICY = "default-src 'none'; script-src '{script_hash}'; style-src 'unsafe-inline'; img-src data:"
 
 
 def render_run_page(page: RunPage) -> str:
     """Render a run as one HTML file with script, style and data inline."""
+    code = _escape_script(script())
+    digest = b64encode(sha256(code.encode()).digest()).decode()
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(script_hash=f"sha256-{digest}")}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(page.header.notebook)} · clew</title>
@@ -66,7 +70,7 @@ def render_run_page(page: RunPage) -> str:
 <body>
 <div id="root"></div>
 <script type="application/json" id="clew-data">{escape_json(msgspec.json.encode(page).decode())}</script>
-<script type="module">{_escape_script(script())}</script>
+<script type="module">{code}</script>
 </body>
 </html>
 """

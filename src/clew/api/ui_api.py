@@ -60,6 +60,9 @@ class _ChangesParameters(RequestParameters):
     since: str | None = None
 
 
+_Position: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class _DiffParameters(RequestParameters):
     before: str
     after: str
@@ -79,13 +82,13 @@ class _GraphParameters(RequestParameters):
 
 
 class _EventParameters(EventFilter, frozen=True, forbid_unknown_fields=True):
-    before: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    before: _Position | None = None
     limit: _PageLimit = 50
 
 
 class _EventPosition(RequestParameters):
     stream: str
-    seq: int
+    seq: _Position
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,12 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
         return Route(f"/api/v2/pages/{path}", endpoint)
 
     def index_route(path: str, kind: type[P], build: Callable[[IndexReader, P], Struct]) -> Route:
-        def build_from_index(values: P) -> Struct:
+        def endpoint(request: Request) -> Response:
+            values = _parse_request(kind, request)
             with dependencies.open_index() as index:
-                return build(index, values)
+                return struct_response(build(index, values), is_truncated=index.has_truncated_facets)
 
-        return route(path, kind, build_from_index)
+        return Route(f"/api/v2/pages/{path}", endpoint)
 
     return [
         index_route("activity", RequestParameters, lambda index, _: build_activity(index)),
@@ -134,7 +138,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
         index_route("search", _SearchParameters, lambda index, values: search_all(index, resources, values.text)),
         index_route("graph", _GraphParameters, _graph),
         route("events", _EventParameters, lambda values: query_events(lake, values)),
-        route("events/{stream}/{seq:int}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq)),
+        route("events/{stream}/{seq}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq)),
         route("health", RequestParameters, lambda _: dependencies.status()),
     ]
 

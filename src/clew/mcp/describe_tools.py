@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 
 from clew.errors import ClewError
+from clew.index.queries.entities import Name
 from clew.mcp.paging import (
     ToolReply,
     count_label,
@@ -43,9 +44,10 @@ from clew.mcp.schemas import (
     RunListEntry,
     RunsReply,
     SearchReply,
+    TestEntry,
 )
 from clew.query.diff import RunDiff
-from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
+from clew.query.entities.model import AssertionResult, CatalogDataset, CatalogJob, CatalogRun
 from clew.query.entities.runs import JobRunSummary, RunSelection
 from clew.query.graph.nodes import Node, NodeKind
 from clew.query.model import CellExecution, ColumnLineageEdge, DatasetState, NotebookOperation, NotebookRun
@@ -103,6 +105,7 @@ def _run_entry(run: JobRunSummary) -> RunListEntry:
         started_at=run.started_at,
         duration_ms=run.duration_ms,
         error=None if run.error is None else truncate(run.error, _MAX_RUN_ERROR_LENGTH),
+        tests=None if run.tests is None else str(run.tests),
     )
 
 
@@ -110,7 +113,8 @@ def _run_line(run: JobRunSummary) -> str:
     started = "" if run.started_at is None else f", started {run.started_at:%Y-%m-%d %H:%M:%S} UTC"
     duration = "" if run.duration_ms is None else f", took {duration_text(run.duration_ms)}"
     error = "" if run.error is None else f": {truncate(run.error, _MAX_RUN_ERROR_LENGTH)}"
-    return f"- {run.session_id or run.run_uuid} {run.job_name}: {run.state}{started}{duration}{error}"
+    tests = "" if run.tests is None else f", tests: {run.tests}"
+    return f"- {run.session_id or run.run_uuid} {run.job_name}: {run.state}{started}{duration}{tests}{error}"
 
 
 def _run_lines(run: NotebookRun, entries: int) -> Iterator[str]:
@@ -408,7 +412,9 @@ def _dataset(dataset: CatalogDataset, entries: int) -> DatasetReply:
         tags=tags,
         written_by=_node_ids("job", dataset.written_by),
         read_by=_node_ids("job", dataset.read_by),
-        facets=sorted(dataset.facets)[:_MAX_NAMES],
+        tests=[_test_entry(result, dataset.names) for result in dataset.assertions[:_MAX_NAMES]],
+        test_total=len(dataset.assertions),
+        facets=sorted({*dataset.facets, *dataset.input_facets})[:_MAX_NAMES],
     )
 
 
@@ -436,7 +442,23 @@ def _run(run: CatalogRun) -> JobRunReply:
         error=_truncate_optional(run.error),
         reads=_node_ids("dataset", [(dataset.namespace, dataset.name) for dataset in run.inputs]),
         writes=_node_ids("dataset", [(dataset.namespace, dataset.name) for dataset in run.outputs]),
+        tests=[_test_entry(result, ()) for result in run.assertions[:_MAX_NAMES]],
+        test_total=len(run.assertions),
         facets=sorted(run.facets)[:_MAX_NAMES],
+    )
+
+
+def _test_entry(result: AssertionResult, own: Collection[Name]) -> TestEntry:
+    dataset = result.dataset.namespace, result.dataset.name
+    return TestEntry(
+        result={True: "passed", False: "failed", None: "unknown"}[result.success],
+        test=result.name or result.assertion,
+        column=result.column,
+        dataset=None if dataset in own else Node("dataset", *dataset).id,
+        expected=_truncate_optional(result.expected),
+        actual=_truncate_optional(result.actual),
+        severity=result.severity,
+        run=result.run_uuid if own else None,
     )
 
 
@@ -454,8 +476,8 @@ def _differences(diff: RunDiff) -> Iterator[str]:
         if change is not None:
             yield f"{name}: {change.left} → {change.right}"
     for verb, io in (("reads", diff.inputs), ("writes", diff.outputs)):
-        yield from (f"+ {verb} {dataset.namespace}:{dataset.name}" for dataset in io.added)
-        yield from (f"- {verb} {dataset.namespace}:{dataset.name}" for dataset in io.removed)
+        yield from (f"+ {verb} {full_name(dataset)}" for dataset in io.added)
+        yield from (f"- {verb} {full_name(dataset)}" for dataset in io.removed)
         for changed in io.changed:
             values = msgspec.to_builtins(changed)
             for field in ("version", "rowCount", "schema", "lineage"):

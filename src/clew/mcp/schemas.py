@@ -19,6 +19,7 @@ class RunListEntry(BaseModel):
     started_at: datetime | None
     duration_ms: float | None
     error: str | None
+    tests: str | None = Field(description="counts of data quality tests, such as `2 of 5 failed`")
 
 
 class RunsReply(BaseModel):
@@ -225,6 +226,19 @@ class ColumnEntry(BaseModel):
     description: str | None
 
 
+class TestEntry(BaseModel):
+    """Result of a data quality test of a dataset."""
+
+    result: str = Field(description="passed, failed or unknown")
+    test: str
+    column: str | None
+    dataset: str | None = Field(description="id; null if it is the described dataset")
+    expected: str | None
+    actual: str | None
+    severity: str | None
+    run: str | None
+
+
 class DatasetReply(BaseModel):
     """Details of a dataset."""
 
@@ -237,6 +251,8 @@ class DatasetReply(BaseModel):
     tags: list[str]
     written_by: list[str]
     read_by: list[str]
+    tests: list[TestEntry] = Field(description="last results of data quality tests, failed ones first")
+    test_total: int
     facets: list[str] = Field(description="facet names")
 
 
@@ -265,6 +281,8 @@ class JobRunReply(BaseModel):
     error: str | None
     reads: list[str]
     writes: list[str]
+    tests: list[TestEntry] = Field(description="results of data quality tests, failed ones first")
+    test_total: int
     facets: list[str] = Field(description="facet names")
 
 

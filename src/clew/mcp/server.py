@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from clew import __version__
-from clew.data_dir import IndexLocation
+from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import ClewError
 from clew.mcp.describe_tools import (
     describe_reply,
@@ -75,10 +75,10 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 _HITS_PER_PAGE = 20
 
 
-def create_server(index: IndexLocation) -> MCPServer[None]:
-    """Create the server for an index, which may be created or rebuilt while it runs."""
+def create_server(index: IndexLocation, lake: LakeLocation | None = None) -> MCPServer[None]:
+    """Create the server for an index, which may be created or rebuilt while it runs, and its lake."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    lineage = LineageService.open(index, is_one_shot=False)
+    lineage = LineageService.open(index, lake, is_one_shot=False)
     _add_search_tools(server, index, lineage)
     _add_lineage_tools(server, lineage)
     _add_run_tools(server, index, lineage)

@@ -19,7 +19,7 @@ from clew.errors import ClewError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.catalog import Catalog, UnindexedAnnotations
-from clew.query.entities.facets import lake_has_pending_backfill
+from clew.query.entities.facets import PendingFacets, lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
 from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
 from clew.query.graph.nodes import ArrayGraph, map_arrays, write_arrays
@@ -236,22 +236,27 @@ class QueryResources:
                 self.check_pending_backfill(index)
 
     @contextmanager
-    def catalog(self) -> Iterator[Catalog]:
-        """Acquire a pooled catalog with a consistent snapshot of the index."""
-        with self._lease() as catalog:
+    def catalog(self, *, may_block: bool = True) -> Iterator[Catalog]:
+        """Acquire a pooled catalog with a consistent snapshot of the index; see `reader`."""
+        with self._lease(may_block=may_block) as catalog:
             catalog.refresh()
             yield catalog
 
     @contextmanager
-    def reader(self) -> Iterator[IndexReader]:
-        """Acquire a pooled reader with a consistent snapshot of the index."""
-        with self._lease() as catalog:
+    def reader(self, *, may_block: bool = True) -> Iterator[IndexReader]:
+        """Acquire a pooled reader with a consistent snapshot of the index.
+
+        Unless it `may_block`, a query that must read the lake raises `NeedsThreadError`.
+        """
+        with self._lease(may_block=may_block) as catalog:
             yield catalog.reader
 
     @contextmanager
-    def _lease(self) -> Iterator[Catalog]:
+    def _lease(self, *, may_block: bool) -> Iterator[Catalog]:
         file_id = self._file_id()
-        catalog = self._acquire(file_id) or Catalog(self._open_reader(), self.unindexed_annotations)
+        catalog = self._acquire(file_id) or self._open_catalog()
+        if catalog.reader.pending is not None:
+            catalog.reader.pending.start_query(may_block=may_block)
         try:
             with catalog.reader.snapshot():
                 yield catalog
@@ -297,16 +302,27 @@ class QueryResources:
 
     def has_pending_backfill(self, index: IndexReader) -> bool | None:
         """Return whether a backfill is pending; None if not checked since the index changed."""
-        cached, version = self._pending_backfill, index.version()
-        return (
-            False if self.lake_location is None else cached[1] if cached is not None and cached[0] == version else None
-        )
+        lake = self.lake_location
+        if lake is None or (isinstance(lake, Path) and not lake.exists()):
+            return False
+        cached = self._pending_backfill
+        return cached[1] if cached is not None and cached[0] == index.version() else None
 
     def check_pending_backfill(self, index: IndexReader) -> bool:
         """Check the lake for a pending backfill; may be slow."""
-        is_pending = self.lake_location is not None and lake_has_pending_backfill(self.lake_location)
+        is_pending = False
+        # An unreachable lake is no reason to refuse what is in the index.
+        with suppress(ClewError, OSError):
+            is_pending = self.lake_location is not None and lake_has_pending_backfill(self.lake_location, index)
         self._pending_backfill = index.version(), is_pending
         return is_pending
+
+    def _open_catalog(self) -> Catalog:
+        """Open a reader for answers; readers of graphs and of the search index need no pending facets."""
+        reader = self._open_reader()
+        if self.lake_location is not None:
+            reader.pending = PendingFacets(self.lake_location, self)
+        return Catalog(reader, self.unindexed_annotations)
 
     def _open_reader(self) -> IndexReader:
         reader = IndexReader(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)

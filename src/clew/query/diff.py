@@ -18,7 +18,7 @@ from clew.query.entities.facets import read_facets_from_lake
 from clew.query.entities.model import CatalogRun, RunDataset, SchemaField, VersionCache, VersionRecord
 from clew.query.entities.runs import describe_run
 from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, Field, NotebookRun
-from clew.query.names import UnknownNameError
+from clew.query.names import UnknownNameError, qualified_name
 from clew.query.notebooks.reports import total_ms
 from clew.query.notebooks.session import display_name
 from clew.query.upstream import is_intermediate_frame
@@ -150,7 +150,7 @@ def diff_versions(
     right_version = versions[0] if right is None else _find_version(versions, right, dataset)
     left_version = versions[1] if left is None else _find_version(versions, left, dataset)
     runs = index.runs_of({record.run_uuid for record in (left_version, right_version) if record.run_uuid is not None})
-    jobs = {run_uuid: f"{run.job_namespace}:{run.job_name}" for run_uuid, run in runs.items()}
+    jobs = {run_uuid: qualified_name(run.job_namespace, run.job_name) or None for run_uuid, run in runs.items()}
     return VersionDiff(
         dataset=dataset,
         runs=ValueChange(left_version.run_uuid, right_version.run_uuid),

@@ -76,22 +76,31 @@ def _short_ids(lineage: LineageResult) -> dict[str, str]:
 
 def _escape_mermaid(text: str) -> str:
     # Inside quotes Mermaid decodes entities without ampersand (`#34;`) and no other escapes.
-    return re.sub(r'["#;<>&]', lambda match: f"#{ord(match[0])};", text)
+    return re.sub(r'["#;<>&`]', lambda match: f"#{ord(match[0])};", _one_line(text))
 
 
 def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    escaped = _one_line(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _escape_xml(text: str) -> str:
+    return escape(_one_line(text))
+
+
+def _one_line(text: str) -> str:
+    """Replace control characters and lone surrogates, which XML and UTF-8 cannot contain."""
+    return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]", " ", text)
 
 
 def _card(node: LineageNode, box: Box, *, is_start: bool) -> str:
     width = ' stroke-width="3"' if is_start else ""
     radius = 20 if node.kind in {"job", "run"} else 5
     return (
-        f'<g transform="translate({box.x:g} {box.y:g})"><title>{escape(node.id)}</title>'
+        f'<g transform="translate({box.x:g} {box.y:g})"><title>{_escape_xml(node.id)}</title>'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="{radius}" stroke="{_COLOURS[node.kind]}"{width}/>'
-        f'<text x="12" y="19">{escape(_truncate(node_label(node)))}</text>'
-        f'<text class="quiet" x="12" y="35">{escape(_truncate(f"{node.kind} · {node.namespace}"))}</text></g>'
+        f'<text x="12" y="19">{_escape_xml(_truncate(node_label(node)))}</text>'
+        f'<text class="quiet" x="12" y="35">{_escape_xml(_truncate(f"{node.kind} · {node.namespace}"))}</text></g>'
     )
 
 
@@ -102,7 +111,7 @@ def _curve(edge: LineageEdge, boxes: dict[str, Box]) -> str:
     title = edge.kind.lower() if edge.subtype is None else edge.subtype.lower()
     return (
         f'<path class="{edge.kind}" d="M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}">'
-        f"<title>{escape(title)}</title></path>"
+        f"<title>{_escape_xml(title)}</title></path>"
     )
 
 

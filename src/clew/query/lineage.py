@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
@@ -116,7 +117,10 @@ class ImpactedDataset(Struct, frozen=True, rename="camel"):
 
 
 class ImpactResult(Struct, frozen=True, rename="camel"):
-    """Datasets affected by a change of a column or dataset, nearest first."""
+    """Datasets affected by a change of a column or dataset, nearest first.
+
+    `in_memory`: if it affects nothing but in-memory frames of notebooks, those that a variable holds.
+    """
 
     start: str
     affected: tuple[ImpactedDataset, ...]
@@ -124,6 +128,7 @@ class ImpactResult(Struct, frozen=True, rename="camel"):
     indirect: int
     is_truncated: bool
     indexed_up_to: IndexFreshness
+    in_memory: tuple[ImpactedDataset, ...] = ()
 
 
 class TraversalLimits(Struct, frozen=True):
@@ -288,24 +293,38 @@ def _analyze_impact(
     include_frames: bool,
 ) -> ImpactResult:
     graph, starts = locate_columns(graph, target)
-    traversal = traverse_columns(
-        graph,
-        starts,
-        "downstream",
-        depth=limits.depth,
-        limit=limits.limit,
-        indirect="follow",
-        is_hidden=None if include_frames else graph.is_frame,
-    )
-    impacted = _impacted_datasets(graph, traversal)
+
+    def find_affected(is_hidden: Callable[[int], bool] | None) -> tuple[tuple[ImpactedDataset, ...], bool]:
+        traversal = traverse_columns(
+            graph,
+            starts,
+            "downstream",
+            depth=limits.depth,
+            limit=limits.limit,
+            indirect="follow",
+            is_hidden=is_hidden,
+        )
+        return _impacted_datasets(graph, traversal), traversal.is_truncated
+
+    impacted, is_truncated = find_affected(None if include_frames else graph.is_frame)
+    in_memory: tuple[ImpactedDataset, ...] = ()
+    if not impacted and not include_frames:
+        in_memory, is_truncated = find_affected(lambda number: _is_unassigned_frame(graph.column(number)))
     return ImpactResult(
         start=target.id,
         affected=impacted,
         direct=sum(dataset.dependency_type == "DIRECT" for dataset in impacted),
         indirect=sum(dataset.dependency_type == "INDIRECT" for dataset in impacted),
-        is_truncated=traversal.is_truncated,
+        is_truncated=is_truncated,
         indexed_up_to=freshness,
+        in_memory=in_memory,
     )
+
+
+def _is_unassigned_frame(column: Column) -> bool:
+    """Check whether a column belongs to a frame that no variable held."""
+    name = column.dataset.rpartition("@")[0] or column.dataset
+    return column.namespace == NOTEBOOK_NAMESPACE and split_cell_name(name) is not None
 
 
 class FieldTraversal(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -115,10 +116,42 @@ class CellExecution(Struct, frozen=True):
     error: CellError | None
 
     @property
+    def title(self) -> str:
+        """Name, or a label from the code of a cell without one: its heading, first comment or first statement."""
+        # marimo names unnamed cells `_`.
+        return self.name if self.name and self.name != "_" else _code_label(self.source) or self.cell_id
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether the cell only shows Markdown."""
+        return _MARKDOWN.fullmatch(self.source.strip()) is not None
+
+    @property
     def label(self) -> str:
-        """Number and name, or the id of a cell without a name."""
-        name = self.name or self.cell_id
-        return name if self.index is None else f"{self.index} {name}"
+        """Number and title."""
+        return self.title if self.index is None else f"{self.index} {self.title}"
+
+
+_MARKDOWN = re.compile(r"""\w+\.md\(\s*[rRfF]{0,2}("{3}|'{3}|"|')(?P<text>(?:(?!\1).)*)\1\s*,?\s*\)""", re.DOTALL)
+_IMPORT = re.compile(r"(?:import|from)\s")
+_MAX_LABEL_CHARS = 48
+
+
+def _code_label(source: str) -> str:
+    markdown = _MARKDOWN.fullmatch(source.strip())
+    lines = [line.strip() for line in (markdown["text"] if markdown else source).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    statements = [line for line in lines if not _IMPORT.match(line)]
+    label = lines[0].lstrip("# ") if markdown or lines[0].startswith("#") else (statements or lines)[0]
+    return label if len(label) <= _MAX_LABEL_CHARS else f"{label[: _MAX_LABEL_CHARS - 1].rstrip()}…"
+
+
+class LostLineage(Struct, frozen=True):
+    """Something that capture could not follow: where and why, and the code or the query."""
+
+    message: str
+    code: str
 
 
 class NotebookRun(Struct, frozen=True):
@@ -135,6 +168,7 @@ class NotebookRun(Struct, frozen=True):
     reads: tuple[DatasetState, ...]
     writes: tuple[DatasetState, ...]
     edges: tuple[ColumnLineageEdge, ...]
+    losses: tuple[LostLineage, ...] = ()
 
     def operations_of(self, cell: CellExecution) -> list[NotebookOperation]:
         """Return the operations of a cell in order of execution."""

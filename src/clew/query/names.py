@@ -156,9 +156,14 @@ def _best_error(index: IndexReader, text: str, errors: list[UnknownNameError]) -
     )
 
 
+def qualified_name(namespace: str | None, name: str | None) -> str:
+    """Return `namespace:name`; an empty part is left out."""
+    return ":".join(part for part in (namespace, name) if part)
+
+
 def full_name(dataset: DatasetName) -> str:
-    """Return `namespace:name`."""
-    return f"{dataset.namespace}:{dataset.name}"
+    """Return `namespace:name` of a dataset."""
+    return qualified_name(dataset.namespace, dataset.name)
 
 
 def short_name(dataset: DatasetName) -> str:
@@ -225,7 +230,9 @@ def resolve_node_id(index: IndexReader, text: str) -> Node:
         if exists(namespace, name):
             return Node(kind, namespace, name)  # type: ignore[arg-type]
     existing = index.recent_names(kind, _MAX_NAMES)
-    raise UnknownNameError.of(kind, text.partition(":")[2], [f"{namespace}:{name}" for namespace, name in existing])
+    raise UnknownNameError.of(
+        kind, text.partition(":")[2], [qualified_name(namespace, name) for namespace, name in existing]
+    )
 
 
 def resolve_field_id(index: IndexReader, text: str) -> Column:
@@ -245,7 +252,7 @@ def resolve_field_id(index: IndexReader, text: str) -> Column:
                 if rest[position + 1 :] in column_names(index, DatasetName(namespace, name)):
                     return Column(namespace, name, rest[position + 1 :])
     if match is None:
-        existing = [f"{namespace}:{name}" for namespace, name in index.recent_names(DATASET, _MAX_NAMES)]
+        existing = [qualified_name(namespace, name) for namespace, name in index.recent_names(DATASET, _MAX_NAMES)]
         raise UnknownNameError.of("dataset with such a field", rest, existing)
     field = rest.removeprefix(f"{match.namespace}:{match.name}:")
     existing = column_names(index, DatasetName(match.namespace, match.name))
@@ -384,7 +391,9 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
     }
     for kind, matches in candidates.items():
         if len(matches) > 1:
-            raise AmbiguousNameError.among(kind, text, [f"{match.namespace}:{match.name}" for match in matches])
+            raise AmbiguousNameError.among(
+                kind, text, [qualified_name(match.namespace, match.name) for match in matches]
+            )
         if matches:
             return ResolvedName(kind, matches[0].namespace, matches[0].name)
     if "." not in text and ":" not in text:
@@ -407,5 +416,9 @@ def _existing_names(index: IndexReader) -> list[str]:
 def _match_jobs(index: IndexReader, text: str) -> list[Node]:
     rows = index.query(
         "select namespace, name from jobs where name = ?1 or namespace || ':' || name = ?1 limit 100", text
+    ) or index.query(
+        """select namespace, name from jobs where job_type = 'NOTEBOOK'
+        and substr(name, length(name) - length(?1) + 1) = ?1 order by last_seq desc limit 100""",
+        f"/{text.removesuffix('.py').removesuffix('.ipynb')}",
     )
     return [Node("job", row["namespace"], row["name"]) for row in rows]

@@ -7,8 +7,9 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 from zlib import crc32
@@ -17,8 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError
+from clew.events.facets import ASSERTIONS_FACET
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import ENTITY_FINGERPRINTS, IndexReader
+from clew.query.entities.model import AssertionResult
+from clew.query.quality import load_dataset_assertions
 
 _MAX_DEPTH = 12
 # Longer facet values are not search terms.
@@ -26,7 +30,7 @@ _MAX_VALUE_LENGTH = 200
 _MAX_CHARACTERS = 20_000
 # Facets with their own column, or with texts that are indexed elsewhere.
 _SEPARATE_FACETS = frozenset(
-    {"schema", "columnLineage", "lineage", "documentation", "tags", "sql", "sourceCode", "symlinks"}
+    {"schema", "columnLineage", "lineage", "documentation", "tags", "sql", "sourceCode", "symlinks", ASSERTIONS_FACET}
 )
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
@@ -43,14 +47,21 @@ class SearchDocument(Struct, frozen=True, array_like=True):
     facets: str
 
 
-def build_search_document(namespace: str, name: str, facets: Mapping[str, bytes]) -> SearchDocument:
-    """Build the search document of a job or dataset."""
+def build_search_document(
+    namespace: str, name: str, facets: Mapping[str, bytes], assertions: Iterable[AssertionResult] = ()
+) -> SearchDocument:
+    """Build the search document of a job or dataset; failed tests are found by the word `failed`."""
     values = {facet: _decode(body) for facet, body in facets.items()}
     fields = list(_fields(values.get("schema")))
     descriptions = [_text(values.get("documentation"), "description"), *(text for _, text in fields)]
     code = (_text(values.get("sql"), "query"), _text(values.get("sourceCode"), "sourceCode"))
     others = (
         text for facet, value in values.items() if facet not in _SEPARATE_FACETS for text in (facet, *_strings(value))
+    )
+    tests = (
+        text
+        for result in assertions
+        for text in (result.assertion, result.name, result.column, "failed" if result.success is False else None)
     )
     return SearchDocument(
         name=split_identifier(name),
@@ -59,7 +70,7 @@ def build_search_document(namespace: str, name: str, facets: Mapping[str, bytes]
         description=_join(descriptions),
         tags=_join(_tags(values.get("tags"))),
         code=_join(code),
-        facets=_join(others),
+        facets=_join(chain(tests, others)),
     )
 
 
@@ -122,7 +133,7 @@ def _join(texts: Any) -> str:
 
 
 # Files with another format number are rebuilt.
-_FORMAT: Final = "3"
+_FORMAT: Final = "4"
 # Entities per transaction.
 _BATCH_SIZE = 250
 _MAX_SYNC_REFRESH_SECONDS = 0.5
@@ -345,7 +356,8 @@ def _write_entity(
     fingerprint: int,
     updated_at: int | None,
 ) -> None:
-    document = build_search_document(namespace, name, _facets(index, kind, namespace, name))
+    assertions = load_dataset_assertions(index, [(namespace, name)])[0] if kind == "dataset" else ()
+    document = build_search_document(namespace, name, _facets(index, kind, namespace, name), assertions)
     values = [getattr(document, column) for column in SearchDocument.__struct_fields__]
     content_hash = crc32(msgspec.msgpack.encode(document))
     key = kind, namespace, name
@@ -374,5 +386,5 @@ def _write_entity(
 def _facets(index: IndexReader, kind: EntityKind, namespace: str, name: str) -> dict[str, bytes]:
     if kind == "job":
         return index.facets("job", namespace, name)
-    versions = index.versions_with_facets(namespace, name)
-    return index.facets("dataset", namespace, name, versions[0]) if versions else {}
+    _, facets = index.dataset_facets_of([(namespace, name)]).get((namespace, name), (None, {}))
+    return {facet: bytes(body) for facet, body in facets.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, structs
 
 from clew.errors import UsageError
-from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import NOW, LatestAssertion, Position, latest_assertions
 from clew.index.queries.reader import IndexReader
@@ -22,7 +22,7 @@ MAX_DEPTH = 50
 
 def is_intermediate_frame(dataset: DatasetName) -> bool:
     """Return whether a frame was never assigned to a variable; it is then named after its operation."""
-    return dataset.namespace == NOTEBOOK_NAMESPACE and dataset.name.count("/") > 1
+    return dataset.namespace == NOTEBOOK_NAMESPACE and split_cell_name(dataset.name) is not None
 
 
 def trace_upstream(

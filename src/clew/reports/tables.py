@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DoubleType,
     LongType,
     MapType,
@@ -144,6 +145,7 @@ _COLUMN_METRICS = StructType(
         StructField("distinctCount", LongType()),
         StructField("min", DoubleType()),
         StructField("max", DoubleType()),
+        StructField("sampled", BooleanType()),
     ]
 )
 _METRICS = StructType(
@@ -153,10 +155,14 @@ _SEPARATOR = "\x1f"
 
 
 def governance_report(tables: Tables) -> DataFrame:
-    """Report all upstream datasets of each final dataset (one without downstream datasets)."""
+    """Report all upstream datasets of each final dataset (one without downstream datasets).
+
+    The inputs of a job with very many inputs and outputs are reported as the job.
+    """
+    source, job = _node_key("source_namespace", "source_name"), _node_key("job_namespace", "job_name")
     edges = tables["dataset_edges"].select(
         _node_key("dataset_namespace", "dataset_name").alias("node"),
-        _node_key("source_namespace", "source_name").alias("next"),
+        F.when(F.col("source_name").isNull(), job).otherwise(source).alias("next"),
     )
     return _reachable_from_ends(edges, "dataset", "source")
 
@@ -230,6 +236,7 @@ def quality_report(tables: Tables) -> DataFrame:
         "rows",
         nulls.alias("null_share"),
         F.col("value.distinctCount").alias("distinct"),
+        F.col("value.sampled").isNotNull().alias("distinct_is_estimate"),
         F.col("value.min").alias("min"),
         F.col("value.max").alias("max"),
         F.round(nulls - F.lag(nulls).over(by_time), 4).alias("null_share_change"),

@@ -151,3 +151,83 @@ def test_versions_of_a_dataset(facts: Shop) -> None:
     assert [item["createdByRun"]["id"] for item in v1["versions"]] == [item["runUuid"] for item in page["versions"]]
     assert [item["createdAt"] for item in v1["versions"]] == [item["at"] for item in page["versions"]]
     assert [item["job"]["name"] for item in page["versions"]] == ["fix", "daily.load"]
+
+
+def test_tests_of_a_run_and_of_its_input(facts: Shop) -> None:
+    run, raw = Interfaces(facts, "run", run_id("load")), Interfaces(facts, "dataset", "raw")
+    (result,) = run.v2["assertions"]
+    assert (result["assertion"], result["column"], result["success"]) == ("not_null", "id", False)
+    assert run.page["assertions"] == [result]
+    assert run.page["run"]["tests"] == {"failed": 1, "passed": 0, "total": 1}
+    assert [(test["test"], test["result"]) for test in run.mcp["tests"]] == [("not_null", "failed")]
+    assert [item["facets"] for item in run.v2["inputs"]] == [item["facets"] for item in run.page["inputs"]]
+    # Both jobs test the dataset. Marquez returns input facets among the facets of a dataset.
+    assert [item["runUuid"] for item in raw.v2["assertions"]] == [run_id("fix"), run_id("load")]
+    assert raw.page["assertions"] == raw.v2["assertions"]
+    assert raw.v2["inputFacets"] == raw.page["inputFacets"] == ASSERTIONS
+    assert raw.v1["facets"] == {**raw.v2["facets"], **ASSERTIONS}
+    assert sorted(raw.v1["facets"]) == raw.mcp["facets"]
+    assert [test["run"] for test in raw.mcp["tests"]] == [run_id("fix"), run_id("load")]
+
+
+@pytest.fixture
+def lifecycle(tmp_path: Path, index_location: IndexLocation) -> Iterator[Shop]:
+    """Index a run whose events each have a part of its metadata."""
+    location = {"sourceCodeLocation": {"type": "git", "url": "https://example.org/repo", "version": "abc123"}}
+    stale = {"ownership": {"owners": [{"name": "eve"}]}, "tags": {"tags": [{"key": "old"}]}}
+    totals = dataset("totals", facets={"lifecycleStateChange": {"lifecycleStateChange": "CREATE"}, **DOCUMENTATION})
+    shop = Shop(tmp_path / "home", index_location)
+    shop.send(
+        [
+            event(
+                "START", 1, "load", inputs=[dataset("orders", "id")], outputs=[totals], job_facets={**location, **stale}
+            ),
+            event("RUNNING", 2, "load", outputs=[dataset("audit", outputFacets={"outputStatistics": {"size": 1}})]),
+            event("RUNNING", 3, "load", outputs=[dataset("audit", outputFacets=STATISTICS)], run_facets=TAGS),
+            event(
+                *("COMPLETE", 4, "load"),
+                inputs=[dataset("customers", "name", inputFacets=ASSERTIONS)],
+                outputs=[
+                    dataset("totals", "total", facets={"version": {"datasetVersion": "7"}}, outputFacets=STATISTICS)
+                ],
+                job_facets={**OWNERSHIP, "tags": {"_deleted": True}},
+            ),
+        ]
+    )
+    with shop.client:
+        yield shop
+
+
+def test_metadata_of_all_events_of_a_run_is_added(lifecycle: Shop) -> None:
+    run, job = Interfaces(lifecycle, "run", run_id("load")), Interfaces(lifecycle, "job", "daily.load")
+    inputs, outputs = ["customers", "orders"], ["audit", "totals"]
+    for names, v1_key, key, mcp_key in (
+        (inputs, "inputDatasetVersions", "inputs", "reads"),
+        (outputs, "outputDatasetVersions", "outputs", "writes"),
+    ):
+        assert names == [item["datasetVersionId"]["name"] for item in run.v1[v1_key]]
+        assert names == [item["name"] for item in run.v2[key]] == [item["dataset"]["name"] for item in run.page[key]]
+        assert [f"dataset:{NAMESPACE}:{name}" for name in names] == run.mcp[mcp_key]
+        assert names == [item["name"] for item in job.v1[key]] == [item["name"] for item in job.v2[key]]
+        assert names == sorted(item["node"]["name"] for item in job.page[key])
+        assert [item["facets"] for item in run.v1[v1_key]] == [item["facets"] for item in run.v2[key]]
+    # A facet replaces the earlier one of the same name as a whole, or deletes it.
+    assert [item["facets"] for item in run.page["outputs"]] == [STATISTICS, STATISTICS]
+    assert run.v1["facets"].keys() == run.v2["facets"].keys() == run.page["facets"].keys() == {"nominalTime", "tags"}
+    assert job.v1["facets"] == job.v2["facets"] == job.page["facets"] == run.page["jobFacets"]
+    assert job.v1["facets"].keys() == {"sourceCodeLocation", "ownership"}
+    assert job.v1["facets"]["ownership"] == OWNERSHIP["ownership"]
+    assert job.v1["location"] == "https://example.org/repo"
+
+
+def test_metadata_of_an_output_is_added(lifecycle: Shop) -> None:
+    totals = Interfaces(lifecycle, "dataset", "totals")
+    assert totals.v1["facets"] == totals.v2["facets"] == totals.page["facets"]
+    assert totals.v1["facets"].keys() == {
+        *("dataSource", "schema", "version", "documentation", "lifecycleStateChange"),
+    }
+    assert totals.v1["description"] == totals.v2["description"] == "Orders by day"
+    assert [column["name"] for column in totals.page["columns"]] == ["total"]
+    assert totals.page["versionTotal"] == 1
+    path = f"/namespaces/{NAMESPACE.replace('/', '%2F')}/datasets/totals/versions"
+    assert [item["facets"] for item in lifecycle.get(path)["versions"]] == [totals.v1["facets"]]

@@ -100,9 +100,9 @@ def marquez_paths(get_json: GetJson) -> Iterator[str]:
         )
         yield from (f"/api/v1/lineage?{node}&depth=2", f"/api/v1/column-lineage?{node}")
         for run in get_json(f"{entity_path}/runs?limit=2")["runs"]:
-            run_path = f"/api/v1/jobs/runs/{run['id']}"
+            run_path = f"/api/v1/jobs/runs/{quote_segment(run['id'])}"
             yield from (run_path, f"{run_path}/facets?type=run", f"{run_path}/facets?type=job")
-            yield f"/api/v1/runlineage/upstream?runId={run['id']}"
+            yield f"/api/v1/runlineage/upstream?runId={quote_segment(run['id'])}"
     for dataset in choose_sample(datasets):
         entity_path = (
             f"/api/v1/namespaces/{quote_segment(dataset['namespace'])}/datasets/{quote_segment(dataset['name'])}"
@@ -139,7 +139,7 @@ def v2_paths(get_json: GetJson) -> Iterator[str]:
         yield f"/api/v2/lineage?{node}&rollUp=parent&asOf=2026-01-01T10:03:00Z"
         if kind == "job":
             yield f"/api/v2/runs?{node}&limit=2"
-            runs = [run["id"] for run in get_json(f"/api/v2/runs?{node}&limit=2")["runs"]]
+            runs = [quote_segment(run["id"]) for run in get_json(f"/api/v2/runs?{node}&limit=2")["runs"]]
             yield from (f"/api/v2/runs/{run}" for run in runs)
             yield from (f"/api/v2/diff?left={left}&right={right}" for left, right in pairwise(runs))
         else:
@@ -162,7 +162,7 @@ def page_paths(get_json: GetJson) -> Iterator[str]:
             node = quote_segment(f"{kind}/{quote_segment(item[kind]['namespace'])}/{quote_segment(item[kind]['name'])}")
             yield from (f"{root}/{kind}?{name}", f"{root}/graph?node={node}&depth=2&group=1")
             yield from (f"{root}/graph?node={node}&open=up%3A{node}", f"{root}/graph?node={node}&asOf=2026-01-01")
-    runs = [item["runUuid"] for item in choose_sample(get_json(f"{root}/runs?limit=500")["items"])]
+    runs = [quote_segment(item["runUuid"]) for item in choose_sample(get_json(f"{root}/runs?limit=500")["items"])]
     yield from (f"{root}/run/{run}" for run in runs)
     yield f"{root}/diff?before={runs[0]}&after={runs[1]}"
 

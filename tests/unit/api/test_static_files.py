@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -94,3 +96,13 @@ def test_a_missing_web_build_is_an_error_with_a_hint(web_build: Path, sample: di
     with pytest.raises(ClewError, match=missing) as error:
         render_run_page(sample["orders_page"]())
     assert "make web" in str(error.value)
+
+
+@pytest.mark.usefixtures("web_build")
+def test_the_policy_allows_only_the_script_of_the_page(sample: dict[str, Any]) -> None:
+    html = render_run_page(build_run_page(sample["orders_run"]()))
+    policy = html.partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    script = html.partition('<script type="module">')[2].partition("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, FacetsRow
+from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, FacetsRow, JobRow
 from clew.index.encoding import FacetEncoder, StoredFacet, entity_key
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.model import DatasetName
-from clew.query.names import find_column, full_name, resolve_dataset, short_name
+from clew.query.names import find_column, full_name, resolve_dataset, resolve_name, short_name
 
 FILES = ["/data/orders.csv", "/old/orders.csv", "/data/daily.v2.parquet", "/data/customers.csv", "s3/a:b"]
 COLUMNS = {
@@ -150,3 +150,20 @@ def test_truncates_a_long_list_of_matches(open_index: OpenIndex) -> None:
 def test_short_and_full_names(name: str, short: str) -> None:
     assert short_name(DatasetName("n", name)) == short
     assert full_name(DatasetName("n", name)) == f"n:{name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("eda", "shop/analysis/eda"), ("analysis/eda.py", "shop/analysis/eda"), ("b/nb.ipynb", "work/b/nb")],
+)
+def test_resolves_a_notebook_by_the_end_of_its_name(open_index: OpenIndex, text: str, name: str) -> None:
+    jobs = ["shop/analysis/eda", "work/a/nb", "work/b/nb"]
+    cells = ["work/a/nb/eda", "work/a/nb/eda/pandas_merge"]
+    rows = [JobRow("marimo", job, 1, 1, 1, 1, job_type="NOTEBOOK") for job in jobs]
+    index = open_index(ChangeSet(jobs=rows + [JobRow("marimo", cell, 1, 1, 1, 1, job_type="CELL") for cell in cells]))
+    assert resolve_name(index, text).name == name
+    with pytest.raises(UsageError, match="matches 2 jobs"):
+        resolve_name(index, "nb")
+    operations = index.job_and_operations(("marimo", "work/a/nb"))
+    assert operations == [("marimo", "work/a/nb"), ("marimo", "work/a/nb/eda/pandas_merge")]
+    assert [row["name"] for row in index.job_page("", 10)[0]] == jobs

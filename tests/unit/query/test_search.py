@@ -116,3 +116,16 @@ def test_one_shot_search_indexes_matching_names_and_reports_incompleteness(
     shop.index_events()
     with QueryResources(shop.index, is_one_shot=True) as resources:
         assert "more_totals" in hit_names(search(resources, "more"))
+
+
+@pytest.mark.parametrize("text", ["no_orphans", "failed", "customer failed"])
+def test_dataset_is_found_by_its_tests(text: str, scenario: Any, resources: QueryResources) -> None:
+    test = {"assertion": "relationships", "name": "no_orphans", "column": "customer", "success": False}
+    for table, success in (("orders", False), ("customers", True)):
+        scenario.run(f"check_{table}", table)
+        facet = {"dataQualityAssertions": {"assertions": [{**test, "success": success}]}}
+        scenario.events[-1]["inputs"][0]["inputFacets"] = facet
+    scenario.index_events()
+    names = hit_names(search(resources, text, kind="dataset"))
+    assert "orders" in names
+    assert ("customers" in names) == ("failed" not in text)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from clew.events.decoding import RejectedError
 from clew.events.ids import event_id
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import ChangeExtractor
@@ -30,7 +33,8 @@ def index(shared: Path, tmp_path: Path) -> Path:
     bodies = dict.fromkeys(line.strip() for file in files for line in file.read_bytes().splitlines())
     extractor = ChangeExtractor()
     for seq, body in enumerate(bodies):
-        extractor.add(decode_openlineage(body), event_id(body), seq)
+        with suppress(RejectedError):
+            extractor.add(decode_openlineage(body), event_id(body), seq)
     with IndexWriter(tmp_path / "index.sqlite") as writer:
         writer.apply("corpus/0", extractor.changes())
     return tmp_path / "index.sqlite"
@@ -73,3 +77,17 @@ def test_search_finds_every_dataset_by_name(index: Path) -> None:
                     resources.search_index, reader, split_identifier(name), kind="dataset", limit=200
                 )
                 assert (namespace, name) in {(hit.namespace, hit.name) for hit in result.hits}
+
+
+def test_impact_in_a_notebook_that_writes_no_file(notebook_events: Any) -> None:
+    session = notebook_events.session(notebook="shop/eda")
+    session.operation("load", "df@1", {"price": [("orders.csv", "price")]})
+    session.operation("clean", "clean/dataframe_dropna@1", {"price": [("df@1", "price")]})
+    session.operation("total", "totals@1", {"sum": [("clean/dataframe_dropna@1", "price", "AGGREGATION")]})
+    with LineageService.open(notebook_events.index_events()) as service:
+        impact = service.analyze_impact("orders.csv.price")
+    assert (impact.affected, impact.direct, impact.indirect) == ((), 0, 0)
+    assert [(affected.dataset.name, affected.dependency_type) for affected in impact.in_memory] == [
+        ("shop/eda/df@1", "DIRECT"),
+        ("shop/eda/totals@1", "DIRECT"),
+    ]

@@ -142,12 +142,14 @@ def test_collapses_intermediate_frames(notebook_events: Any, format_lineage: Any
     session = notebook_events.session()
     session.operation("load", "df@1", {"g": [("a.csv", "g")], "x": [("a.csv", "x")]})
     session.operation(
-        "pick", "c/getitem", {"g": [("df@1", "g")], "x": [("df@1", "x")], None: [("df@1", "g", "FILTER")]}
+        "pick", "c/dataframe_at", {"g": [("df@1", "g")], "x": [("df@1", "x")], None: [("df@1", "g", "FILTER")]}
     )
     session.operation(
-        "sum", "c/sum", {"x": [("c/getitem", "x", "AGGREGATION")], None: [("c/getitem", "g", "GROUP_BY")]}
+        "sum",
+        "c/dataframe_sum",
+        {"x": [("c/dataframe_at", "x", "AGGREGATION")], None: [("c/dataframe_at", "g", "GROUP_BY")]},
     )
-    session.operation("head", "out@1", {"x": [("c/sum", "x")]})
+    session.operation("head", "out@1", {"x": [("c/dataframe_sum", "x")]})
     notebook_events.index_events()
     assert upstream_lines(notebook_events, format_lineage, "out.x") == [
         "out@1.x",
@@ -158,12 +160,12 @@ def test_collapses_intermediate_frames(notebook_events: Any, format_lineage: Any
     ]
     assert upstream_lines(notebook_events, format_lineage, "out.x", is_collapsed=False) == [
         "out@1.x",
-        "  c/sum@1.x IDENTITY",
-        "    c/getitem@1.x AGGREGATION",
+        "  c/dataframe_sum@1.x IDENTITY",
+        "    c/dataframe_at@1.x AGGREGATION",
         "      df@1.x IDENTITY",
         "        a.csv.x IDENTITY",
         "      df@1.g FILTER",
-        "    c/getitem@1.g GROUP_BY",
+        "    c/dataframe_at@1.g GROUP_BY",
         "      df@1.g IDENTITY",
     ]
     assert len(upstream_lines(notebook_events, format_lineage, "out.x", depth=1)) == 4
@@ -176,8 +178,8 @@ def test_a_long_chain_of_calls_stays_small(notebook_events: Any, format_lineage:
     for number in range(40):
         sources = [(previous, "x", "TRANSFORMATION"), (previous, "y", "TRANSFORMATION")]
         keys = [(previous, "x", "FILTER"), (previous, "y", "FILTER")]
-        session.operation("step", f"c/step.{number}".replace(".", "_"), {"x": sources, "y": sources, None: keys})
-        previous = f"c/step_{number}"
+        session.operation("step", f"c/pandas_step.{number}".replace(".", "_"), {"x": sources, "y": sources, None: keys})
+        previous = f"c/pandas_step_{number}"
     session.operation("last", "out@1", {"x": [(previous, "x")]})
     notebook_events.index_events()
     lines = upstream_lines(notebook_events, format_lineage, "out.x")

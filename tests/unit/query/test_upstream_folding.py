@@ -53,8 +53,8 @@ def sources(notebook_events: Any, column: str) -> tuple[LineageStep, ...]:
 @pytest.mark.parametrize(("near", "far", "flag"), [("opaque", "", "opaque"), ("", "inferred", "inferred")])
 def test_carries_the_flag_of_either_edge(notebook_events: Any, near: str, far: str, flag: str) -> None:
     session = notebook_events.session()
-    session.operation("head", "c/head", {"x": [("a.csv", "x", "IDENTITY", far)]})
-    session.operation("name", "out@1", {"x": [("c/head", "x", "IDENTITY", near)]})
+    session.operation("head", "c/dataframe_head", {"x": [("a.csv", "x", "IDENTITY", far)]})
+    session.operation("name", "out@1", {"x": [("c/dataframe_head", "x", "IDENTITY", near)]})
     (source,) = sources(notebook_events, "out.x")
     assert source.edge is not None
     assert (source.dataset.name, source.edge.flag) == ("/data/a.csv", flag)
@@ -62,6 +62,6 @@ def test_carries_the_flag_of_either_edge(notebook_events: Any, near: str, far: s
 
 def test_deduplicates_a_source_with_several_paths(notebook_events: Any) -> None:
     session = notebook_events.session()
-    session.operation("split", "c/split", {"x": [("a.csv", "x")], "y": [("a.csv", "x")]})
-    session.operation("meet", "out@1", {"z": [("c/split", "x"), ("c/split", "y")]})
+    session.operation("split", "c/dataframe_split", {"x": [("a.csv", "x")], "y": [("a.csv", "x")]})
+    session.operation("meet", "out@1", {"z": [("c/dataframe_split", "x"), ("c/dataframe_split", "y")]})
     assert len(sources(notebook_events, "out.z")) == 1

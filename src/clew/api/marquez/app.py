@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,15 +28,19 @@ from clew.api.marquez.http import (
 from clew.api.marquez.lineage import ColumnLineageHandler, LineageHandlers
 from clew.api.marquez.read_handlers import TextSearchHandlers
 from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_supported
+from clew.api.middleware import TRUNCATED_FACETS
 from clew.errors import ClewError, UsageError
+from clew.index.backends.sqlite import DamagedIndexError
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog
+from clew.query.entities.facets import NeedsThreadError
 from clew.server.fast_path import RawResponse, RequestInfo
 
 Handler = Callable[[Catalog, MarquezRequest], MarquezResponse]
 
 _LOG = logging.getLogger("clew.api")
 _JSON = (b"content-type", b"application/json")
+_TRUNCATED_FACETS = next((name.encode(), value.encode()) for name, value in TRUNCATED_FACETS.items())
 _VARY = (b"vary", b"accept-encoding")
 _GZIP_MIN_BYTES = 1024
 # A third of the time of the default level, for 10 % more bytes.
@@ -155,6 +161,8 @@ class MarquezApi:
             response = await self._respond(scope, receive)
         except (MarquezError, ClewError) as error:
             response = _error_response(error)
+        except sqlite3.DatabaseError as error:
+            response = _error_response(DamagedIndexError.of(error))
         await send({"type": "http.response.start", "status": response.status, "headers": _headers(response)})
         body = b"" if scope["method"] == "HEAD" else response.body
         await send({"type": "http.response.body", "body": body})
@@ -171,9 +179,10 @@ class MarquezApi:
         if not route.is_inline:
             return None
         try:
-            response = self._call(
-                route, MarquezRequest(path_args, query), "gzip" in request.headers.get("accept-encoding", "")
-            )
+            accepts_gzip = "gzip" in request.headers.get("accept-encoding", "")
+            response = self._call(route, MarquezRequest(path_args, query), accepts_gzip, may_block=False)
+        except NeedsThreadError:
+            return None
         except (MarquezError, ClewError) as error:
             response = _error_response(error)
         return RawResponse(response.status, _headers(response), response.body)
@@ -185,15 +194,25 @@ class MarquezApi:
         request = MarquezRequest(path_args, scope["query_string"], body)
         accepts_gzip = any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
         if route.is_inline:
-            return self._call(route, request, accepts_gzip)
+            with suppress(NeedsThreadError):
+                return self._call(route, request, accepts_gzip, may_block=False)
         return await asyncio.get_running_loop().run_in_executor(
             self._executor, self._call, route, request, accepts_gzip
         )
 
     # Positional, for run_in_executor.
-    def _call(self, route: Route, request: MarquezRequest, accepts_gzip: bool) -> MarquezResponse:  # noqa: FBT001
-        with self._resources.catalog() as catalog:
+    def _call(
+        self,
+        route: Route,
+        request: MarquezRequest,
+        accepts_gzip: bool,  # noqa: FBT001
+        *,
+        may_block: bool = True,
+    ) -> MarquezResponse:
+        with self._resources.catalog(may_block=may_block) as catalog:
             response = route.handler(catalog, request)
+            if catalog.reader.has_truncated_facets:
+                response = MarquezResponse(response.body, response.status, (*response.headers, _TRUNCATED_FACETS))
         if not accepts_gzip or len(response.body) < _GZIP_MIN_BYTES:
             return response
         compressed = gzip.compress(response.body, _GZIP_LEVEL, mtime=0)

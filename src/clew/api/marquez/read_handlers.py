@@ -252,7 +252,7 @@ class JobSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
 
 
 class DatasetSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
-    """Dataset with the facets of the run that last wrote it."""
+    """Dataset with the output facets of the run that last wrote it, and the input facets of the last reads."""
 
     run_id: str | None
     name: str
@@ -314,7 +314,7 @@ def _dataset_hit(dataset: CatalogDataset, run: CatalogRun | None) -> DatasetSear
         dataset.namespace,
         None if run is None else _EVENT_TYPES.get(run.state),
         dataset.facets,
-        {},
+        dataset.input_facets,
         written[0] if written else {},
     )
 

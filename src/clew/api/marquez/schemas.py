@@ -314,7 +314,8 @@ def format_dataset(dataset: model.CatalogDataset) -> DatasetSchema:
         **asdict(format_dataset_base(dataset)),
         current_version=None if dataset.current_version is None else dataset.current_version.id,
         column_lineage=format_column_lineage(dataset.columns),
-        facets=dataset.facets,
+        # As in Marquez, with the input facets.
+        facets={**dataset.facets, **dataset.input_facets},
         deleted=dataset.is_deleted,
     )
 

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Final, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Meta, Raw, Struct
 
 from clew.api.v2.operation import (
     ApiOperation,
     CursorParam,
-    NeedsThreadError,
     OperationContext,
     RequestParameters,
     TextParam,
@@ -26,7 +24,7 @@ from clew.index.queries.lists import EntityFilter, EntityTable
 from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.facets import find_facets, find_run_facets, get_facet_history
-from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, RunDataset
+from clew.query.entities.model import AssertionResult, CatalogDataset, CatalogJob, CatalogRun, RunDataset
 from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
 from clew.query.lineage import IndexFreshness
@@ -76,13 +74,14 @@ class JobName(Struct, frozen=True, order=True):
 
 
 class RunIo(Struct, frozen=True, rename="camel"):
-    """An input or output of a run; implied if only a lineage facet mentions it."""
+    """An input or output of a run, with its input or output facets; implied if only a lineage facet mentions it."""
 
     namespace: str
     name: str
     version: str | None
     row_count: int | None
     is_implied: bool
+    facets: dict[str, Raw]
 
 
 class RunSummary(Struct, frozen=True, rename="camel"):
@@ -116,6 +115,7 @@ class RunDetails(Struct, frozen=True, rename="camel"):
     outputs: tuple[RunIo, ...]
     is_placeholder: bool
     facets: dict[str, Raw]
+    assertions: tuple[AssertionResult, ...]
 
 
 class DatasetSummary(Struct, frozen=True, rename="camel"):
@@ -129,7 +129,7 @@ class DatasetSummary(Struct, frozen=True, rename="camel"):
 
 
 class DatasetDetails(Struct, frozen=True, rename="camel"):
-    """Details of a dataset."""
+    """Details of a dataset; `input_facets` are those of its last reads, `assertions` its last test results."""
 
     id: str
     namespace: str
@@ -148,6 +148,8 @@ class DatasetDetails(Struct, frozen=True, rename="camel"):
     written_by: tuple[JobName, ...]
     read_by: tuple[JobName, ...]
     facets: dict[str, Raw]
+    input_facets: dict[str, Raw]
+    assertions: tuple[AssertionResult, ...]
 
 
 class JobSummary(Struct, frozen=True, rename="camel"):
@@ -206,6 +208,7 @@ def format_run_details(run: CatalogRun) -> RunDetails:
         outputs=tuple(map(_run_io, run.outputs)),
         is_placeholder=run.is_placeholder,
         facets=_sorted(run.facets),
+        assertions=run.assertions,
     )
 
 
@@ -230,6 +233,8 @@ def format_dataset_details(dataset: CatalogDataset) -> DatasetDetails:
         written_by=tuple([JobName(*job) for job in dataset.written_by]),
         read_by=tuple([JobName(*job) for job in dataset.read_by]),
         facets=_sorted(dataset.facets),
+        input_facets=_sorted(dataset.input_facets),
+        assertions=dataset.assertions,
     )
 
 
@@ -259,7 +264,8 @@ def _job_name(name: Name | None) -> JobName | None:
 
 
 def _run_io(dataset: RunDataset) -> RunIo:
-    return RunIo(dataset.namespace, dataset.name, dataset.version, dataset.row_count, dataset.is_implied)
+    facets = _sorted(dataset.facets)
+    return RunIo(dataset.namespace, dataset.name, dataset.version, dataset.row_count, dataset.is_implied, facets)
 
 
 def _sorted(facets: dict[str, Raw]) -> dict[str, Raw]:
@@ -336,15 +342,7 @@ def _job(context: OperationContext) -> JobDetails:
 
 
 def _run(context: OperationContext) -> RunDetails:
-    resources, details = context.resources, format_run_details(describe_run(context.index, context["runId"]))
-    has_raw_events = False if details.facets else resources.has_pending_backfill(context.index)
-    if has_raw_events is not False and context.on_event_loop:
-        raise NeedsThreadError
-    if not (resources.check_pending_backfill(context.index) if has_raw_events is None else has_raw_events):
-        return details
-    return msgspec.structs.replace(
-        details, facets=find_run_facets(context.index, context["runId"], resources.lake_location)
-    )
+    return format_run_details(describe_run(context.index, context["runId"], with_io_facets=True))
 
 
 def _rows_by_name(context: OperationContext, table: EntityTable) -> list[Row]:
@@ -529,8 +527,7 @@ def _resolve_entity(context: OperationContext) -> tuple[str, Node | None]:
 def _facets(context: OperationContext) -> FacetsResponse:
     node_id, node = _resolve_entity(context)
     if node is None:
-        run_uuid = node_id.removeprefix(_RUN_PREFIX)
-        facets = find_run_facets(context.index, run_uuid, context.resources.lake_location)
+        facets = find_run_facets(context.index, node_id.removeprefix(_RUN_PREFIX))
     else:
         version = context["version"] if node.kind == DATASET else None
         versions = [] if version is None else context.index.versions_with_facets(node.namespace, node.name)
@@ -548,7 +545,7 @@ def _history(context: OperationContext) -> FacetHistory:
     node_id, node = _resolve_entity(context)
     kind = RUN if node is None else node.kind
     identity = (node_id.removeprefix(_RUN_PREFIX),) if node is None else (node.namespace, node.name)
-    states = get_facet_history(context.resources.lake_location, kind, identity, context["name"])
+    states = get_facet_history(context.index, context.resources.lake_location, kind, identity, context["name"])
     values = decode_cursor(context["cursor"], tuple[int])
     start, limit = 0 if values is None else max(0, values[0]), context["limit"]
     versions = tuple(

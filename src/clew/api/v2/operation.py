@@ -109,10 +109,20 @@ def parse_past_micros(name: str, text: str | None) -> int | None:
 
 def decode_cursor(text: str | None, kind: type[T]) -> T | None:
     """Decode the values of a cursor of `encode_cursor`."""
+    if text is None:
+        return None
     try:
-        return None if text is None else msgspec.json.decode(base64.urlsafe_b64decode(text), type=kind)
+        values = msgspec.json.decode(base64.urlsafe_b64decode(text), type=kind)
     except (ValueError, msgspec.DecodeError):
-        raise _invalid("cursor", text or "", "the value of next from a previous response of the same list") from None
+        values = None
+    if not isinstance(values, tuple) or not all(map(_is_column_value, values)):
+        raise _invalid("cursor", text, "the value of next from a previous response of the same list")
+    return values
+
+
+def _is_column_value(value: object) -> bool:
+    """Return whether a value can be compared with a column of either index database."""
+    return "\x00" not in value if isinstance(value, str) else not isinstance(value, int) or abs(value) < 2**63
 
 
 def encode_cursor(*values: object) -> str:
@@ -120,18 +130,13 @@ def encode_cursor(*values: object) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(values)).decode()
 
 
-class NeedsThreadError(Exception):
-    """Raised by an inline operation that must run in a thread this time."""
-
-
 @dataclass(frozen=True)
 class OperationContext:
-    """Parsed request. Slow work raises `NeedsThreadError` if `on_event_loop`."""
+    """Parsed request."""
 
     resources: QueryResources
     index: IndexReader
     parameters: RequestParameters
-    on_event_loop: bool = False
 
     def __getitem__(self, name: str) -> Any:
         """Return a parameter by its name in requests."""

@@ -13,19 +13,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from clew import __version__
-from clew.api.middleware import Problem
+from clew.api.middleware import TRUNCATED_FACETS, Problem
 from clew.api.v2.entities import CHANGE_OPERATIONS, ENTITY_OPERATIONS
 from clew.api.v2.lineage import LINEAGE_OPERATIONS, SEARCH_OPERATIONS
 from clew.api.v2.notebook_runs import NOTEBOOK_RUN_OPERATIONS
 from clew.api.v2.operation import (
     ApiOperation,
-    NeedsThreadError,
     OperationContext,
     OperationSpec,
     parameter_schemas,
     parse_parameters,
 )
 from clew.query.context import QueryResources
+from clew.query.entities.facets import NeedsThreadError
 
 _REF = "#/components/schemas/{name}"
 _ERROR_STATUSES = {
@@ -107,28 +107,29 @@ def operation_routes(resources: QueryResources) -> list[Route]:
 def _endpoint(operation: ApiOperation, resources: QueryResources) -> Callable[[Request], Awaitable[Response]]:
     encode = msgspec.json.Encoder().encode
 
-    def respond(request: Request, *, on_event_loop: bool = False) -> Response:
+    def respond(request: Request, *, may_block: bool = True) -> Response:
         parameters = parse_parameters(operation.parameters, {**request.query_params, **request.path_params})
-        with resources.reader() as index:
-            body = encode(operation.handler(OperationContext(resources, index, parameters, on_event_loop)))
-        return _response(request, body)
+        with resources.reader(may_block=may_block) as index:
+            body = encode(operation.handler(OperationContext(resources, index, parameters)))
+            is_truncated = index.has_truncated_facets
+        return _response(request, body, is_truncated=is_truncated)
 
     async def in_threadpool(request: Request) -> Response:
         return await run_in_threadpool(respond, request)
 
     async def inline(request: Request) -> Response:
         try:
-            return respond(request, on_event_loop=True)
+            return respond(request, may_block=False)
         except NeedsThreadError:
             return await in_threadpool(request)
 
     return inline if operation.is_inline else in_threadpool
 
 
-def _response(request: Request, body: bytes) -> Response:
+def _response(request: Request, body: bytes, *, is_truncated: bool = False) -> Response:
     """Return the body with an ETag, or 304 if the client has it."""
     etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"etag": etag, "cache-control": "no-cache"}
+    headers = {"etag": etag, "cache-control": "no-cache", **(TRUNCATED_FACETS if is_truncated else {})}
     if etag in {value.strip().removeprefix("W/") for value in request.headers.get("if-none-match", "").split(",")}:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)

@@ -10,8 +10,8 @@ from operator import attrgetter
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.facets import Tag, cached_by_bytes, decode_facet, get_str
-from clew.index.encoding import dataset_key
+from clew.events.facets import FacetOrder, Tag, cached_by_bytes, decode_facet, get_str
+from clew.index.encoding import DELETED, StoredFacet, dataset_key, merge_facets
 from clew.index.queries.entities import AssertedEdge, DatasetRecord, Facets, Name
 from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
@@ -28,6 +28,7 @@ from clew.query.entities.model import (
 from clew.query.entities.runs import MAX_NEIGHBOURS, load_runs
 from clew.query.model import DatasetName, Transformation, from_epoch_micros
 from clew.query.names import UnknownNameError
+from clew.query.quality import load_dataset_assertions
 
 DEFAULT_SOURCE = "default"
 _MAX_CACHED = 4096
@@ -116,7 +117,8 @@ def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
         )[:MAX_NEIGHBOURS]
         for direction in ("OUTPUT", "INPUT")
     )
-    return msgspec.structs.replace(datasets[0], written_by=written_by, read_by=read_by)
+    assertions, _ = load_dataset_assertions(reader, names)
+    return msgspec.structs.replace(datasets[0], written_by=written_by, read_by=read_by, assertions=assertions)
 
 
 def load_datasets(
@@ -127,8 +129,10 @@ def load_datasets(
     column_sources: ColumnSourceCache | None = None,
 ) -> list[CatalogDataset]:
     """Load datasets, given with all their names, in the given order; unknown ones are left out."""
-    all_names = [alias for aliases in names.values() for alias in aliases]
+    # Several of the datasets may be names of one dataset.
+    all_names = list(dict.fromkeys(alias for aliases in names.values() for alias in aliases))
     rows, facets = reader.datasets_of(all_names), reader.dataset_facets_of(all_names)
+    input_facets = reader.input_facets_of(all_names)
     columns = {} if column_sources is None else column_sources.get(names)
     if versions is not None:
         versions.load(names)
@@ -138,10 +142,25 @@ def load_datasets(
         if own_rows:
             version_facets = _first_facets(facets, name, aliases)
             current = None if versions is None else versions.current(name)
-            datasets.append(
-                _dataset(name, aliases, own_rows, version_facets, annotations, columns.get(name, ()), current)
-            )
+            dataset = _dataset(name, aliases, own_rows, version_facets, annotations, columns.get(name, ()), current)
+            read = [facet for alias in aliases for facet in input_facets.get(alias, ())]
+            datasets.append(dataset if not read else _with_input_facets(reader, dataset, read))
     return datasets
+
+
+def _with_input_facets(reader: IndexReader, dataset: CatalogDataset, read: list[StoredFacet]) -> CatalogDataset:
+    """Set the input facets, without those that the dataset itself has in a later or the same event."""
+    if any(facet.name in dataset.facets for facet in read):
+        own = [
+            facet
+            for version in {None, dataset.facet_version}
+            for facet in reader.stored_facets("dataset", dataset.namespace, dataset.name, version)
+        ]
+        times = {facet.name: facet.event_time for facet in sorted(own, key=attrgetter("event_time"))}
+        read = [facet for facet in read if facet.name not in times or facet.event_time > times[facet.name]]
+    last = merge_facets((), sorted(read, key=attrgetter("event_time")), FacetOrder.EVENT_TIME)
+    facets = {facet.name: Raw(facet.body) for facet in last if facet.body != DELETED}
+    return msgspec.structs.replace(dataset, input_facets=facets)
 
 
 def _first_facets(
@@ -168,9 +187,10 @@ def load_dataset_versions(
     schemas = reader.schemas_of({record.schema_id for record in records if record.schema_id is not None})
     dataset_versions = []
     for record, key in zip(records, keys, strict=True):
-        record_facets = facets.get(key) or current_facets
+        is_current = current is not None and current.id == record.id
+        record_facets = current_facets if is_current else facets.get(key) or current_facets
         fields = None if record.schema_id is None else schemas.get(record.schema_id)
-        if fields is not None and not (current is not None and current.id == record.id):
+        if fields is not None and not is_current:
             # The current facets may be of a later version, but each version has its own schema.
             record_facets = {**record_facets, "schema": Raw(b'{"fields":' + fields.encode() + b"}")}
         tags = annotations.tags_on("dataset", name, record_facets)

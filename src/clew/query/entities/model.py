@@ -41,8 +41,30 @@ class ParentRun(Struct, frozen=True):
     name: str | None
 
 
+class AssertionResult(Struct, frozen=True, rename="camel"):
+    """Result of a data quality test of a dataset; `success` is None if it is unknown. `params` is JSON."""
+
+    dataset: DatasetName
+    assertion: str
+    column: str | None
+    name: str | None
+    success: bool | None
+    severity: str | None
+    description: str | None
+    expected: str | None
+    actual: str | None
+    content: str | None
+    content_type: str | None
+    params: str | None
+    run_uuid: str | None
+    at: datetime | None
+
+
 class CatalogRun(Struct, frozen=True):
-    """A run. In a list, it has no inputs, outputs and facets. A placeholder is only referenced by other runs."""
+    """A run; a placeholder is only referenced by other runs.
+
+    In a list, it has no inputs, outputs, facets and test results.
+    """
 
     id: str
     job: Name | None
@@ -62,6 +84,7 @@ class CatalogRun(Struct, frozen=True):
     inputs: tuple[RunDataset, ...] = ()
     outputs: tuple[RunDataset, ...] = ()
     facets: Facets = {}
+    assertions: tuple[AssertionResult, ...] = ()
 
     @property
     def duration_ms(self) -> float | None:
@@ -145,7 +168,10 @@ class ColumnSources(Struct, frozen=True, cache_hash=True):
 class CatalogDataset(Struct, frozen=True):
     """Current state of a dataset; `name` is the requested name, `names` are all its names, the canonical one first.
 
-    The facets, fields, tags and description are those of `facet_version`, the version that had facets last.
+    The facets, fields, tags and description are those of `facet_version`, the version that had facets last, and those
+    reported without a version.
+    `input_facets` are those of the last reads, without facets that the dataset has in a later event. `assertions` are
+    the last results of each job that tests the dataset.
     """
 
     namespace: str
@@ -168,6 +194,8 @@ class CatalogDataset(Struct, frozen=True):
     columns: tuple[ColumnSources, ...] = ()
     written_by: tuple[Name, ...] = ()
     read_by: tuple[Name, ...] = ()
+    input_facets: Facets = {}
+    assertions: tuple[AssertionResult, ...] = ()
 
     @property
     def physical_name(self) -> str:

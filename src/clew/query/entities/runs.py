@@ -33,6 +33,7 @@ from clew.query.entities.model import (
 )
 from clew.query.model import EPOCH, State, from_epoch_micros
 from clew.query.names import UnknownNameError, require_run
+from clew.query.quality import QualityCounts, load_run_assertions
 
 _OUTPUT = "OUTPUT"
 # Inputs and outputs listed in the description of a job; lineage queries return all of them.
@@ -42,7 +43,8 @@ MAX_NEIGHBOURS: Final = 100
 def describe_run(reader: IndexReader, run_uuid: str, *, with_io_facets: bool = False) -> CatalogRun:
     """Load a run with its facets, inputs and outputs; raise if it does not exist."""
     records = {run_uuid: require_run(reader, run_uuid)}
-    return load_run_io(reader, records, None, with_io_facets=with_io_facets)[run_uuid]
+    run = load_run_io(reader, records, None, with_io_facets=with_io_facets)[run_uuid]
+    return msgspec.structs.replace(run, assertions=load_run_assertions(reader, [run_uuid]).get(run_uuid, ()))
 
 
 def load_runs(
@@ -106,12 +108,8 @@ def _split_run_io(
 ) -> tuple[tuple[RunDataset, ...], tuple[RunDataset, ...]]:
     """Return the inputs and outputs of a run; outputs have a version id only if it completed."""
     inputs, outputs = list[RunDataset](), list[RunDataset]()
-    versioned = {record[1:4] for record in io if record[4]}
     for record in io:
-        _, direction, namespace, name, version, row_count, is_implied, schema_id, body = record
-        if not version and record[1:4] in versioned:
-            # Reported before the version was known; the versioned record replaces it.
-            continue
+        _, direction, namespace, name, version, row_count, is_implied, schema_id, bodies = record
         version_id = None
         if direction == _OUTPUT:
             if run.state == "COMPLETED":
@@ -128,7 +126,7 @@ def _split_run_io(
                 row_count,
                 schema_id,
                 bool(is_implied),
-                reader.decode_facets(body),
+                reader.decode_facets(*bodies),
             )
         )
     return tuple(inputs), tuple(outputs)
@@ -140,7 +138,7 @@ SLOW_SAMPLE_SIZE: Final = 20_000
 
 
 class JobRunSummary(Struct, frozen=True):
-    """A run in a list; `session_id` is set for notebook sessions."""
+    """A run in a list; `session_id` is set for notebook sessions, `tests` if the run has results of tests."""
 
     run_uuid: str
     job_namespace: str | None
@@ -151,6 +149,7 @@ class JobRunSummary(Struct, frozen=True):
     duration_ms: float | None
     error: str | None
     session_id: str | None
+    tests: QualityCounts | None
 
 
 def list_job_runs(
@@ -162,10 +161,13 @@ def list_job_runs(
         records = index.slow_runs(since_micros, SLOW_SAMPLE_SIZE, limit)
     else:
         records = index.top_level_runs(since_micros, limit, is_failed=selection == "failed")
-    return [_job_run_summary(to_run(record)) for record in records]
+    assertions = load_run_assertions(index, [record.run_uuid for record in records])
+    return [
+        _job_run_summary(to_run(record), QualityCounts.of(assertions.get(record.run_uuid, ()))) for record in records
+    ]
 
 
-def _job_run_summary(run: CatalogRun) -> JobRunSummary:
+def _job_run_summary(run: CatalogRun, tests: QualityCounts | None) -> JobRunSummary:
     return JobRunSummary(
         run_uuid=run.id,
         job_namespace=None if run.job is None else run.job[0],
@@ -176,6 +178,7 @@ def _job_run_summary(run: CatalogRun) -> JobRunSummary:
         duration_ms=run.duration_ms,
         error=run.error,
         session_id=run.session_id,
+        tests=tests,
     )
 
 

@@ -7,6 +7,7 @@ everything would be upstream of everything; DIRECT after INDIRECT only if the ca
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
@@ -43,6 +44,10 @@ class Traversal(Struct, Generic[N, E], frozen=True):
     is_truncated: bool
 
 
+# Columns that all depend on all columns of a source have more edges than an answer can have.
+MAX_EDGES: Final = 50_000
+
+
 def breadth_first(
     starts: Mapping[S, N],
     expand: Callable[[S, bool], Iterable[tuple[S, N, E | None]]],
@@ -51,7 +56,7 @@ def breadth_first(
     depth: int,
     limit: int,
 ) -> Traversal[N, E]:
-    """Traverse from the start states up to `depth` hops and `limit` nodes.
+    """Traverse from the start states up to `depth` hops, `limit` nodes and `MAX_EDGES` edges.
 
     `expand` yields the next states, with their nodes and edges. A node can have several states: each is expanded once
     per direction. `both` combines the upstream and the downstream traversal of the start; siblings are in neither.
@@ -64,7 +69,7 @@ def breadth_first(
     for distance in range(1, depth + 1):
         for is_forward, frontier in frontiers.items():
             reached: list[S] = []
-            for state in frontier:
+            for state in takewhile(lambda _: len(edges) < MAX_EDGES, frontier):
                 for next_state, node, edge in expand(state, is_forward):
                     if node not in distances:
                         if len(distances) >= limit:
@@ -79,7 +84,7 @@ def breadth_first(
             frontiers[is_forward] = reached
         if not any(frontiers.values()):
             break
-    return Traversal(distances, tuple(edges), is_truncated)
+    return Traversal(distances, tuple(edges), is_truncated or len(edges) >= MAX_EDGES)
 
 
 class VisitedNode(Struct, frozen=True):

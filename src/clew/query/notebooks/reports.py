@@ -19,7 +19,7 @@ from clew.query.model import (
     State,
 )
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
-from clew.query.notebooks.session import get_notebook_run, list_sessions
+from clew.query.notebooks.session import RunStates, get_notebook_run, list_sessions, track_states
 from clew.query.upstream import find_origins, is_intermediate_frame, trace_upstream
 
 
@@ -45,18 +45,43 @@ def peak_memory_mb(run: NotebookRun) -> float | None:
 _MAX_CELLS = 5
 
 
+class Downstream(Struct, frozen=True):
+    """What depends on a cell or an operation within its session."""
+
+    operations: int
+    columns: int
+    datasets: int
+
+
+class OperationResources(Struct, frozen=True):
+    """Cost of an operation, and per column that it produced."""
+
+    cell: str | None
+    line: int | None
+    code: str
+    duration_ms: float
+    columns: int
+    ms_per_column: float | None
+    downstream: Downstream
+
+
 class CellResources(Struct, frozen=True):
-    """Duration and memory increase of a cell execution."""
+    """Cost of a cell execution, per operation and per column that it produced, and what depends on it."""
 
     execution_id: str
     cell: str
     state: str
     duration_ms: float | None
     memory_increase_mb: float | None
+    operations: int
+    columns: int
+    ms_per_operation: float | None
+    ms_per_column: float | None
+    downstream: Downstream
 
 
 class SessionResources(Struct, frozen=True):
-    """Resources of a session, and its slowest cells."""
+    """Resources of a session, its slowest cells and its slowest operations."""
 
     session_id: str
     notebook: str
@@ -67,6 +92,7 @@ class SessionResources(Struct, frozen=True):
     peak_memory_mb: float | None
     memory_increase_mb: float | None
     slowest: tuple[CellResources, ...]
+    slowest_operations: tuple[OperationResources, ...]
 
 
 def summarize_resources(run: NotebookRun) -> SessionResources:
@@ -74,6 +100,7 @@ def summarize_resources(run: NotebookRun) -> SessionResources:
     timed = sorted(run.cells, key=lambda cell: cell.duration_ms or 0.0, reverse=True)
     started = [cell.start_memory_mb for cell in run.cells if cell.start_memory_mb is not None]
     peak = peak_memory_mb(run)
+    states = track_states(run)
     return SessionResources(
         session_id=run.session_id,
         notebook=run.notebook,
@@ -83,19 +110,71 @@ def summarize_resources(run: NotebookRun) -> SessionResources:
         cells_ms=round(total_ms(run), 3),
         peak_memory_mb=peak,
         memory_increase_mb=None if peak is None or not started else round(peak - started[0], 3),
-        slowest=tuple(map(_cell_resources, timed[:_MAX_CELLS])),
+        slowest=tuple(_cell_resources(cell, run.cells.index(cell), states) for cell in timed[:_MAX_CELLS]),
+        slowest_operations=tuple(_slowest_operations(run, states)),
     )
 
 
-def _cell_resources(cell: CellExecution) -> CellResources:
+def _cell_resources(cell: CellExecution, position: int, states: RunStates) -> CellResources:
     before, after = cell.start_memory_mb, cell.end_memory_mb
+    own = {number for number, operation in enumerate(states.operations) if operation.cell == position}
+    columns = _count_columns(states, own)
     return CellResources(
         execution_id=cell.execution_id,
         cell=cell.label,
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_increase_mb=None if before is None or after is None else round(after - before, 3),
+        operations=len(own),
+        columns=columns,
+        ms_per_operation=_per(cell.duration_ms, len(own)),
+        ms_per_column=_per(cell.duration_ms, columns),
+        downstream=_downstream(states, own),
     )
+
+
+def _slowest_operations(run: NotebookRun, states: RunStates) -> Iterator[OperationResources]:
+    timed = [(number, operation) for number, operation in enumerate(states.operations) if operation.duration_ms]
+    for number, operation in sorted(timed, key=lambda item: item[1].duration_ms or 0.0, reverse=True)[:_MAX_CELLS]:
+        columns = _count_columns(states, {number})
+        yield OperationResources(
+            cell=None if operation.cell is None else run.cells[operation.cell].label,
+            line=operation.line,
+            code=operation.code,
+            duration_ms=operation.duration_ms or 0.0,
+            columns=columns,
+            ms_per_column=_per(operation.duration_ms, columns),
+            downstream=_downstream(states, {number}),
+        )
+
+
+def _per(duration_ms: float | None, count: int) -> float | None:
+    return round(duration_ms / count, 3) if duration_ms is not None and count else None
+
+
+def _count_columns(states: RunStates, operations: set[int]) -> int:
+    """Count the columns of the states that operations produced."""
+    return sum(
+        len(states.states[state].columns) for number in operations for state in states.operations[number].outputs
+    )
+
+
+def _downstream(states: RunStates, operations: set[int]) -> Downstream:
+    """Count the operations that depend on others, and what those produced."""
+    readers: dict[int, list[int]] = {}
+    for number, operation in enumerate(states.operations):
+        for state in operation.inputs:
+            readers.setdefault(state, []).append(number)
+    found: dict[int, None] = {}
+    pending = list(operations)
+    while pending:
+        outputs = states.operations[pending.pop()].outputs
+        later = {reader for state in outputs for reader in readers.get(state, ())} - operations - found.keys()
+        found.update(dict.fromkeys(later))
+        pending += later
+    produced = [states.states[state] for number in found for state in states.operations[number].outputs]
+    datasets = {(state.namespace, state.name) for state in produced}
+    return Downstream(len(found), sum(len(state.columns) for state in produced), len(datasets))
 
 
 TimelineKind = Literal["cell started", "cell ended", "operation"]
@@ -119,7 +198,7 @@ def build_timeline(run: NotebookRun) -> list[TimelineEntry]:
 
 
 def _cell_entries(run: NotebookRun, cell: CellExecution) -> Iterator[TimelineEntry]:
-    name = cell.name or cell.cell_id
+    name = cell.title
     yield TimelineEntry(cell.started_at, "cell started", name, "")
     for operation in sorted(run.operations_of(cell), key=lambda operation: operation.started_at or _MIN_DATETIME):
         yield _operation_entry(name, operation)
@@ -205,7 +284,8 @@ def document_notebook(index: IndexReader, name: str | None = None) -> NotebookDo
 def _find_session(index: IndexReader, name: str | None) -> str:
     sessions = list_sessions(index)
     for run in sessions:
-        if name is None or name in {run.session_id, run.notebook, run.notebook.removesuffix(".py")}:
+        suffixes = (f"/{run.notebook}", f"/{run.notebook.removesuffix('.py').removesuffix('.ipynb')}")
+        if name is None or name == run.session_id or any(full.endswith(f"/{name}") for full in suffixes):
             return run.session_id
     if name is None:
         raise EmptyIndexError.no_notebook_runs()
@@ -243,7 +323,7 @@ def _documented_cells(run: NotebookRun) -> list[DocumentedCell]:
             for name in _dataset_names([state.dataset for operation in operations for state in operation.inputs])
             if name not in outputs
         ]
-        cells.append(DocumentedCell(cell.name or cell.cell_id, cell.state, cell.source, tuple(inputs), tuple(outputs)))
+        cells.append(DocumentedCell(cell.title, cell.state, cell.source, tuple(inputs), tuple(outputs)))
     return cells
 
 

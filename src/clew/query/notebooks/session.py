@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -9,7 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, structs
 
-from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.events.facets import decode_facet, get_str
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.queries.reader import IndexReader
 from clew.query.model import (
@@ -19,6 +22,7 @@ from clew.query.model import (
     DatasetName,
     DatasetState,
     Field,
+    LostLineage,
     NotebookOperation,
     NotebookRun,
     SessionSummary,
@@ -99,6 +103,17 @@ def find_notebook_run(index: IndexReader, session_id: str) -> NotebookRun | None
         reads=_external_states(io, "INPUT"),
         writes=_external_states(io, "OUTPUT"),
         edges=tuple(map(column_edge_from_row, index.session_edges(session_id))),
+        losses=() if run is None else _losses(index, run["run_uuid"]),
+    )
+
+
+def _losses(index: IndexReader, run_uuid: str) -> tuple[LostLineage, ...]:
+    """Return what capture could not follow, as the session reported at its end."""
+    facet = index.facets_of([("run", run_uuid)]).get(("run", run_uuid), {}).get("extractionError")
+    errors = decode_facet(bytes(facet)).get("errors") if facet is not None else None
+    return tuple(
+        LostLineage(get_str(error, "errorMessage") or "", get_str(error, "task") or "")
+        for error in (errors if isinstance(errors, list) else ())
     )
 
 
@@ -197,8 +212,8 @@ def _dataset_states(io: list[_RunIo], direction: str, observed: str) -> tuple[Da
 
 def _as_observed(state: DatasetState, frames: list[_Frame]) -> DatasetState:
     """Use the rows and columns that the operation recorded; facets of a later run may have replaced them."""
-    name = state.dataset.name.rsplit("/", 1)[-1]
-    observed = next((f for f in frames if f.version == state.version and f.variable_name == name), None)
+    name = state.dataset.name
+    observed = next((f for f in frames if f.version == state.version and name.endswith(f"/{f.variable_name}")), None)
     if observed is None:
         return state
     types = {field.name: field.type for field in state.fields}
@@ -242,6 +257,76 @@ def _external_states(io: list[_RunIo], direction: str) -> tuple[DatasetState, ..
         if run_io.direction == direction and run_io.state.dataset.namespace != NOTEBOOK_NAMESPACE
     ]
     return tuple({state.dataset: state for state in states}.values())
+
+
+def split_script(run: NotebookRun) -> NotebookRun:
+    """Split the one execution of a script into its top-level statements; those without operations are joined.
+
+    The parts have the execution id of the script with the number of their first line.
+    """
+    blocks = _statement_blocks(run) if len(run.cells) == 1 else []
+    if len(blocks) < 2:
+        return run
+    script, lines = run.cells[0], run.cells[0].source.splitlines()
+    failed_line = None if script.error is None else find_error_line(script.error.traceback, len(lines))
+    # What follows the statement that failed did not run.
+    blocks = [block for block in blocks if failed_line is None or block[0] <= failed_line]
+    cells, operations = [], []
+    for number, (first, last) in enumerate(blocks, start=1):
+        part = [operation for operation in run.operations if first <= (operation.line or 1) <= last]
+        is_last = number == len(blocks)
+        cell = structs.replace(
+            script,
+            execution_id=f"{script.execution_id}:{first}",
+            name=None,
+            index=number,
+            source="\n".join(lines[first - 1 : last]),
+            state=script.state if is_last else "completed",
+            error=script.error if is_last else None,
+            started_at=min((op.started_at for op in part if op.started_at), default=script.started_at),
+            duration_ms=sum(op.duration_ms or 0.0 for op in part),
+        )
+        cells.append(cell)
+        operations += [
+            structs.replace(op, execution_id=cell.execution_id, line=op.line and op.line - first + 1) for op in part
+        ]
+    return structs.replace(run, cells=tuple(cells), operations=tuple(operations))
+
+
+def find_error_line(traceback: str, line_count: int, first_line: int = 1) -> int | None:
+    """Return the last line number of a traceback that is in a cell, relative to its first line in the file."""
+    numbers = [int(number) - first_line + 1 for number in re.findall(r"\bline (\d{1,6})\b", traceback)]
+    return next((number for number in reversed(numbers) if 1 <= number <= line_count), None)
+
+
+def _statement_blocks(run: NotebookRun) -> list[tuple[int, int]]:
+    """Return the first and last lines of the parts of a script; none for a notebook."""
+    script = run.cells[0]
+    if script.name is None or script.name != PurePosixPath(run.notebook).stem or run.notebook.endswith(".ipynb"):
+        return []
+    try:
+        statements = ast.parse(script.source).body
+    except (SyntaxError, ValueError):
+        return []
+    operation_lines = {operation.line for operation in run.operations}
+    blocks: list[tuple[int, int]] = []
+    has_operations = False
+    for statement in statements:
+        first, last = _first_line(statement), statement.end_lineno or statement.lineno
+        is_traced = not operation_lines.isdisjoint(range(first, last + 1))
+        # Comments and blank lines belong to the statement below them.
+        start = blocks[-1][1] + 1 if blocks else 1
+        if blocks and not is_traced and not has_operations:
+            blocks[-1] = (blocks[-1][0], last)
+        else:
+            blocks.append((start, last))
+        has_operations = is_traced
+    return blocks
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 class RunStates(Struct, frozen=True):
@@ -432,8 +517,7 @@ def display_name(dataset: DatasetName) -> str:
     """Return a short display name: the variable of a frame, or the last path component."""
     if dataset.namespace != NOTEBOOK_NAMESPACE:
         return PurePosixPath(dataset.name).name or dataset.name
-    _, _, name = dataset.name.partition("/")
-    cell, slash, operation = name.partition("/")
-    if not slash:
-        return name or dataset.name
-    return f"{cell}: {operation.removeprefix('dataframe_').removeprefix('pandas_')}"
+    parts = split_cell_name(dataset.name)
+    if parts is None:
+        return PurePosixPath(dataset.name).name
+    return f"{parts[1]}: {parts[2].removeprefix('dataframe_').removeprefix('pandas_')}"

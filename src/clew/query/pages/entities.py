@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-import msgspec
 from msgspec import Struct
 
 from clew.data_dir import LakeLocation
+from clew.events.facets import METRICS_FACET
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name
@@ -29,6 +29,7 @@ from clew.query.diff import (
 )
 from clew.query.entities.datasets import ColumnSourceCache, load_datasets
 from clew.query.entities.model import (
+    AssertionResult,
     CatalogDataset,
     CatalogRun,
     ColumnSources,
@@ -41,7 +42,8 @@ from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.model import EdgeType, NotebookRun
 from clew.query.names import UnknownNameError
 from clew.query.notebooks.session import display_name, find_notebook_run, lineage_flag
-from clew.query.pages.lists import EntityName, RunListItem, Usage, to_run_item, to_run_items, to_usages
+from clew.query.pages.lists import EntityName, RunListItem, Usage, load_run_items, to_run_item, to_usages
+from clew.query.quality import load_dataset_assertions, parse_quality_metrics
 
 _MAX_CHILDREN = 200
 
@@ -62,6 +64,8 @@ class RunView(Struct, frozen=True, rename="camel"):
     run: RunListItem
     error: str | None
     parent: RunListItem | None
+    # The job of the parent run, if the run itself is not known.
+    parent_job: EntityName | None
     previous: RunListItem | None
     nominal_start: datetime | None
     nominal_end: datetime | None
@@ -69,6 +73,7 @@ class RunView(Struct, frozen=True, rename="camel"):
     job_facets: Facets
     inputs: tuple[RunIoView, ...]
     outputs: tuple[RunIoView, ...]
+    assertions: tuple[AssertionResult, ...]
     children: tuple[RunListItem, ...]
     child_total: int
 
@@ -82,6 +87,7 @@ def build_run_view(index: IndexReader, run_uuid: str) -> RunView:
         run=to_run_item(run),
         error=run.error,
         parent=None if parent is None else to_run_item(to_run(parent)),
+        parent_job=EntityName(run.parent.namespace or "", run.parent.name) if not parent and run.parent.name else None,
         previous=_previous(index, run),
         nominal_start=run.nominal_start_at,
         nominal_end=run.nominal_end_at,
@@ -89,7 +95,8 @@ def build_run_view(index: IndexReader, run_uuid: str) -> RunView:
         job_facets={} if run.job is None else _job_facets(index, run.job),
         inputs=tuple(map(_to_io, run.inputs)),
         outputs=tuple(map(_to_io, run.outputs)),
-        children=to_run_items(children),
+        assertions=run.assertions,
+        children=load_run_items(index, children),
         child_total=total,
     )
 
@@ -99,7 +106,7 @@ def _previous(index: IndexReader, run: CatalogRun) -> RunListItem | None:
     if run.job is None or run.started_at is None:
         return None
     started_at = to_epoch_micros(run.started_at)
-    return next(iter(to_run_items(index.runs_of_job(run.job, 1, before=(started_at, 0, "")))), None)
+    return next(iter(load_run_items(index, index.runs_of_job(run.job, 1, before=(started_at, 0, "")))), None)
 
 
 def _job_facets(index: IndexReader, job: Name) -> Facets:
@@ -147,7 +154,7 @@ def build_job_view(index: IndexReader, name: EntityName) -> JobView:
         facets=job.facets,
         inputs=to_usages(index.datasets_used_by(name.key, "INPUT"), "dataset"),
         outputs=to_usages(index.datasets_used_by(name.key, "OUTPUT"), "dataset"),
-        runs=to_run_items(index.runs_of_job(name.key, _MAX_RUNS)),
+        runs=load_run_items(index, index.runs_of_job(name.key, _MAX_RUNS)),
         run_total=index.count_runs(name.key),
     )
 
@@ -155,7 +162,7 @@ def build_job_view(index: IndexReader, name: EntityName) -> JobView:
 _MAX_VERSIONS = 60
 _MAX_NULL_COLUMNS = 5
 # Input and output facets with metrics.
-_METRIC_FACETS = ("outputStatistics", "inputStatistics", "dataQualityMetrics")
+_METRIC_FACETS = ("outputStatistics", "inputStatistics", METRICS_FACET)
 
 
 class ColumnSource(Struct, frozen=True, rename="camel"):
@@ -216,6 +223,9 @@ class DatasetView(Struct, frozen=True, rename="camel"):
     dataset_level_sources: tuple[ColumnSource, ...]
     facets: Facets
     facet_version: str | None
+    # Of the last reads.
+    input_facets: Facets
+    assertions: tuple[AssertionResult, ...]
     versions: tuple[DatasetVersionItem, ...]
     version_total: int
     producers: tuple[Usage, ...]
@@ -234,6 +244,7 @@ def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
     (dataset,) = datasets
     writes = versions.get(name.key)
     latest = writes[-_MAX_VERSIONS:]
+    assertions, assertion_history = load_dataset_assertions(index, names)
     return DatasetView(
         dataset=name,
         aliases=tuple(EntityName(*alias) for alias in names if alias != name.key),
@@ -245,11 +256,13 @@ def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
         ),
         facets=dataset.facets,
         facet_version=dataset.facet_version,
+        input_facets=dataset.input_facets,
+        assertions=assertions,
         versions=_versions(index, latest),
         version_total=len(writes),
         producers=_jobs_using(index, names, "OUTPUT"),
         consumers=_jobs_using(index, names, "INPUT"),
-        series=_series(index, latest),
+        series=(*_series(index, latest), *_failure_series(assertion_history)),
     )
 
 
@@ -309,6 +322,17 @@ def _series(index: IndexReader, writes: Iterable[VersionRecord]) -> tuple[Series
     return tuple(Series(name, tuple(points)) for name, points in series.items() if len(points) > 1)
 
 
+def _failure_series(history: Iterable[tuple[AssertionResult, ...]]) -> Iterator[Series]:
+    """Yield the number of failed tests over time, if it was ever above zero."""
+    points = [
+        SeriesPoint(results[0].at, sum(result.success is False for result in results), results[0].run_uuid)
+        for results in history
+        if results and results[0].at is not None
+    ]
+    if len(points) > 1 and any(point.value for point in points):
+        yield Series("failed tests", tuple(sorted(points, key=lambda point: point.at)))
+
+
 def _metrics(index: IndexReader, write: VersionRecord, run_uuid: str) -> dict[str, float]:
     metrics: dict[str, float] = {} if write.row_count is None else {"rows": write.row_count}
     facets = index.run_dataset_facets("OUTPUT", *write.dataset, write.producer_version, run_uuid)
@@ -320,26 +344,11 @@ def _metrics(index: IndexReader, write: VersionRecord, run_uuid: str) -> dict[st
 
 def _parse_metrics(facet: bytes) -> dict[str, float]:
     """Parse the row, byte and file counts and the null counts of the first columns."""
-    try:
-        values = msgspec.json.decode(facet, type=dict[str, msgspec.Raw])
-        metrics = {
-            name: float(msgspec.json.decode(values[key], type=float, strict=False))
-            for key, name in (("rowCount", "rows"), ("size", "bytes"), ("bytes", "bytes"), ("fileCount", "files"))
-            if key in values
-        }
-        columns = msgspec.json.decode(values.get("columnMetrics", msgspec.Raw(b"{}")), type=dict[str, _ColumnMetrics])
-    except msgspec.DecodeError:
-        return {}
-    nulls = {
-        f"nulls in {name}": float(column.null_count)
-        for name, column in list(columns.items())[:_MAX_NULL_COLUMNS]
-        if column.null_count is not None
-    }
-    return metrics | nulls
-
-
-class _ColumnMetrics(Struct, rename="camel"):
-    null_count: float | None = None
+    metrics = parse_quality_metrics(facet)
+    counts = {"rows": metrics.row_count, "bytes": metrics.bytes, "files": metrics.file_count}
+    nulls = {f"nulls in {name}": column.null_count for name, column in metrics.columns.items()}
+    shown = {**counts, **dict(list(nulls.items())[:_MAX_NULL_COLUMNS])}
+    return {name: float(count) for name, count in shown.items() if count is not None}
 
 
 def build_run_changes(index: IndexReader, lake: LakeLocation | None, before: str, after: str) -> RunChanges:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from deltalake import QueryBuilder
 from deltalake.exceptions import TableNotFoundError
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clew.data_dir import LakeLocation
 from clew.errors import UsageError
-from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
@@ -22,6 +22,7 @@ from clew.query.context import QueryResources
 from clew.query.entities.model import CatalogRun
 from clew.query.entities.runs import to_run
 from clew.query.model import State, from_epoch_micros
+from clew.query.quality import QualityCounts, load_run_assertions
 
 NodeKind = Literal["dataset", "job"]
 
@@ -47,7 +48,9 @@ class RunListItem(Struct, frozen=True, rename="camel"):
     started_at: datetime | None
     ended_at: datetime | None
     session_id: str | None
+    is_child: bool
     error: str | None
+    tests: QualityCounts | None
 
 
 class Usage(Struct, frozen=True, rename="camel"):
@@ -61,7 +64,7 @@ class Usage(Struct, frozen=True, rename="camel"):
 
 
 def to_run_item(run: CatalogRun) -> RunListItem:
-    """Convert a run to a list item."""
+    """Convert a run with its test results to a list item."""
     return RunListItem(
         run_uuid=run.id,
         job=None if run.job is None else EntityName(*run.job),
@@ -69,13 +72,18 @@ def to_run_item(run: CatalogRun) -> RunListItem:
         started_at=run.start_time,
         ended_at=run.ended_at,
         session_id=run.session_id,
+        is_child=run.parent.run_id is not None,
         error=None if run.error is None else run.error[:300],
+        tests=QualityCounts.of(run.assertions),
     )
 
 
-def to_run_items(rows: Iterable[RunRecord]) -> tuple[RunListItem, ...]:
-    """Convert run records to list items."""
-    return tuple([to_run_item(to_run(row)) for row in rows])
+def load_run_items(index: IndexReader, rows: Sequence[RunRecord]) -> tuple[RunListItem, ...]:
+    """Convert run records to list items, with the counts of their tests."""
+    assertions = load_run_assertions(index, [row.run_uuid for row in rows])
+    return tuple(
+        [to_run_item(structs.replace(to_run(row), assertions=assertions.get(row.run_uuid, ()))) for row in rows]
+    )
 
 
 def to_usages(rows: Iterable[Row], kind: NodeKind) -> tuple[Usage, ...]:
@@ -99,7 +107,8 @@ def to_usages(rows: Iterable[Row], kind: NodeKind) -> tuple[Usage, ...]:
 
 def display_job(job: EntityName) -> EntityName:
     """Return the job to display: the notebook for `<notebook>/<cell>/<operation>`."""
-    return EntityName(job.namespace, job.name.rsplit("/", 2)[0]) if job.namespace == NOTEBOOK_NAMESPACE else job
+    parts = split_cell_name(job.name) if job.namespace == NOTEBOOK_NAMESPACE else None
+    return job if parts is None else EntityName(job.namespace, parts[0])
 
 
 _RUNS_PER_JOB = 12
@@ -205,18 +214,17 @@ def list_jobs(index: IndexReader, text: str, limit: int) -> JobListView:
     items = []
     for row in rows:
         name = EntityName(row["namespace"], row["name"])
-        latest, run_total = to_run_items(index.runs_of_job(name.key, _RUNS_PER_JOB)), index.count_runs(name.key)
+        latest = load_run_items(index, index.runs_of_job(name.key, _RUNS_PER_JOB))
         state = latest[0].state if latest else None
-        items.append(
-            JobListItem(name, row["job_type"], from_epoch_micros(row["last_event_at"]), state, latest, run_total)
-        )
+        at, run_total = from_epoch_micros(row["last_event_at"]), index.count_runs(name.key)
+        items.append(JobListItem(name, row["job_type"], at, state, latest, run_total))
     return JobListView(tuple(items), total)
 
 
 def list_runs(index: IndexReader, text: str, state: str, limit: int) -> RunListView:
     """List the runs without a parent run."""
     rows, total = index.run_page(text, state, limit)
-    return RunListView(to_run_items(rows), total)
+    return RunListView(load_run_items(index, rows), total)
 
 
 SearchResultKind = Literal["dataset", "column", "job", "run", "code", "text_match"]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from clew.errors import UsageError
+from clew.events.notebook import split_cell_name
 from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.traversal import UNLIMITED, Traversal, TraversedEdge, breadth_first, traverse_columns
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
 from clew.query.model import CellExecution, LineageStep, NotebookRun, Transformation
 from clew.query.notebooks.reports import peak_memory_mb, total_ms
-from clew.query.notebooks.session import RunStates, display_name, track_states
+from clew.query.notebooks.session import RunStates, display_name, find_error_line, split_script, track_states
 from clew.query.pages.run_page_model import (
     CardMetrics,
     CellMetrics,
@@ -47,8 +47,11 @@ GAP = 12
 LANE_CARD = CardMetrics(head=54, row=24, max_rows=8)
 CELL = CellMetrics(head=36, line=18, ports=30)
 CELL_FOOT = 12
+# A Markdown cell is folded to its heading.
+MARKDOWN_HEIGHT = 24
 # Lines of code shown in a collapsed cell.
 MAX_LINES = 5
+_MAX_LINE_DIGITS = 9
 
 
 def compute_lane_boxes(
@@ -94,6 +97,8 @@ def card_height(state: PageState) -> float:
 
 def cell_height(cell: PageCell) -> float:
     """Return the height of a cell card: title, visible lines of code, error, columns of its frames."""
+    if cell.is_markdown and cell.error is None:
+        return MARKDOWN_HEIGHT
     lines = len(cell.shown_lines) + (cell.error is not None)
     return CELL.head + lines * CELL.line + (CELL.ports if cell.frames else 0) + CELL_FOOT
 
@@ -103,12 +108,14 @@ _MAX_CODES = 3
 _MAX_SOURCES = 3
 
 
-def explain_column(root: LineageStep, port: Port, run_states: RunStates, cells: Mapping[str, int]) -> ColumnExplanation:
-    """Explain the column at `port` with upstream tree `root`; `cells` maps an execution id to its position."""
+def explain_column(
+    root: LineageStep, port: Port, run_states: RunStates, cells: Mapping[str, int | None]
+) -> ColumnExplanation:
+    """Explain the column at `port` with upstream tree `root`; `cells` maps the run of an operation to its cell."""
     return ColumnExplanation(port=port, sentence=_sentence(run_states, port), tree=_explanation_tree(root, cells))
 
 
-def _explanation_tree(step: LineageStep, cells: Mapping[str, int]) -> ExplanationStep:
+def _explanation_tree(step: LineageStep, cells: Mapping[str, int | None]) -> ExplanationStep:
     edge, operation = step.edge, step.operation
     return ExplanationStep(
         label=display_name(step.dataset),
@@ -117,7 +124,7 @@ def _explanation_tree(step: LineageStep, cells: Mapping[str, int]) -> Explanatio
         type=edge.type if edge else None,
         subtype=edge.subtype if edge else None,
         flag=edge.flag if edge else None,
-        cell=cells.get(step.cell.execution_id) if step.cell else None,
+        cell=cells.get(operation.run_uuid) if operation else None,
         line=operation.line if operation else None,
         code=operation.code if operation else None,
         upstream=tuple(_explanation_tree(child, cells) for child in sorted(step.upstream, key=_step_order)),
@@ -281,7 +288,7 @@ def _final_states(states: Sequence[PageState]) -> set[str]:
 
 def is_intermediate_state(state: PageState) -> bool:
     """Return whether a state is a frame that was never assigned to a variable."""
-    return state.kind == "frame" and state.name.count("/") > 1
+    return state.kind == "frame" and split_cell_name(state.name) is not None
 
 
 def build_graph_views(
@@ -364,18 +371,20 @@ def build_run_page(
     run: NotebookRun, *, focus: ColumnAddress | None = None, upstream: LineageStep | None = None
 ) -> RunPage:
     """Build the page of `run`, focused on the column of `upstream`, on `focus`, or on one that the run wrote."""
+    whole, run = run, split_script(run)
     run_states = track_states(run)
     if upstream is not None:
         focus = ColumnAddress(upstream.dataset, upstream.version, upstream.column)
     port = _default_focus(run_states) if focus is None else _find_port(run_states, focus, run.notebook)
     cells = _page_cells(run, run_states)
     cell_positions = {cell.execution_id: position for position, cell in enumerate(run.cells)}
+    operation_cells = {operation.run_uuid: cell_positions.get(operation.execution_id) for operation in run.operations}
     links = build_session_links(run_states.states, run_states.operations)
     return RunPage(
         format=1,
-        header=_header(run),
+        header=_header(whole),
         focus=port,
-        explanation=explain_column(upstream, port, run_states, cell_positions)
+        explanation=explain_column(upstream, port, run_states, operation_cells)
         if upstream is not None and port is not None
         else None,
         states=run_states.states,
@@ -425,6 +434,7 @@ def _header(run: NotebookRun) -> PageHeader:
         cell_count=len(run.cells),
         failed_count=sum(cell.state == "failed" for cell in run.cells),
         peak_memory_mb=peak_memory_mb(run),
+        losses=run.losses,
     )
 
 
@@ -440,6 +450,8 @@ def _page_cells(run: NotebookRun, run_states: RunStates) -> tuple[PageCell, ...]
         operations_by_cell[operation.cell].append(operation)
     # Cells run one after another; the sum of their durations excludes idle time of the notebook.
     cells_ms = total_ms(run)
+    # Numbers of the notebook and positions would collide.
+    is_numbered = all(cell.index for cell in run.cells)
     cells: list[PageCell] = []
     elapsed_ms = 0.0
     for position, cell in enumerate(run.cells):
@@ -451,6 +463,7 @@ def _page_cells(run: NotebookRun, run_states: RunStates) -> tuple[PageCell, ...]
                 run_states,
                 elapsed_ms / cells_ms if cells_ms else 0.0,
                 cells_ms,
+                is_numbered=is_numbered,
             )
         )
         elapsed_ms += cell.duration_ms or 0
@@ -464,6 +477,8 @@ def _page_cell(
     run_states: RunStates,
     offset: float,
     cells_ms: float,
+    *,
+    is_numbered: bool,
 ) -> PageCell:
     frames = _final_frames(operations, run_states)
     error = _page_error(cell)
@@ -471,8 +486,9 @@ def _page_cell(
     return PageCell(
         execution_id=cell.execution_id,
         cell_id=cell.cell_id,
-        number=cell.index or position + 1,
+        number=cell.index if is_numbered and cell.index is not None else position + 1,
         title=_title(cell, [run_states.states[frame].label for frame in frames]),
+        is_markdown=cell.is_markdown,
         state=cell.state,
         source=source,
         shown_lines=_shown_lines(source, operations, error),
@@ -496,10 +512,7 @@ def _final_frames(operations: Iterable[PageOperation], run_states: RunStates) ->
 
 
 def _title(cell: CellExecution, frames: Sequence[str]) -> str:
-    # marimo names unnamed cells `_`.
-    if cell.name and cell.name != "_":
-        return cell.name
-    return ", ".join(frames) or f"cell {cell.cell_id}"
+    return cell.title if cell.name and cell.name != "_" else ", ".join(frames) or cell.title
 
 
 def _shown_lines(source: str, operations: Sequence[PageOperation], error: PageError | None) -> tuple[int, ...]:
@@ -516,17 +529,15 @@ def _shown_lines(source: str, operations: Sequence[PageOperation], error: PageEr
 def _page_error(cell: CellExecution) -> PageError | None:
     if cell.error is None:
         return None
+    # A part of a script has the number of its first line in its id.
+    line = cell.execution_id.partition(":")[2]
+    first_line = int(line) if line.isdecimal() and len(line) < _MAX_LINE_DIGITS else 1
     return PageError(
         type=cell.error.type,
         message=cell.error.message,
         traceback=cell.error.traceback,
-        line=_error_line(cell.error.traceback, len(cell.source.splitlines())),
+        line=find_error_line(cell.error.traceback, len(cell.source.splitlines()), first_line),
     )
-
-
-def _error_line(traceback: str, line_count: int) -> int | None:
-    numbers = [int(number) for number in re.findall(r"\bline (\d{1,6})\b", traceback)]
-    return next((number for number in reversed(numbers) if 1 <= number <= line_count), None)
 
 
 def _lanes_view(run_states: RunStates, cells: Sequence[PageCell]) -> LanesView:

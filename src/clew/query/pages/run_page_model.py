@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.query.layout import Box
-from clew.query.model import CellState, DatasetName, EdgeType, Field
+from clew.query.model import CellState, DatasetName, EdgeType, Field, LostLineage
 from clew.query.model import State as RunState
 
 Flag = Literal["opaque", "inferred"]
@@ -30,6 +30,7 @@ class PageHeader(Struct, frozen=True, rename="camel"):
     cell_count: int
     failed_count: int
     peak_memory_mb: float | None
+    losses: tuple[LostLineage, ...]
 
 
 class PageState(Struct, frozen=True, rename="camel"):
@@ -76,6 +77,7 @@ class PageCell(Struct, frozen=True, rename="camel"):
     cell_id: str
     number: int
     title: str
+    is_markdown: bool
     state: CellState
     source: str
     shown_lines: tuple[int, ...]

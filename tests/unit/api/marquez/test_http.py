@@ -150,7 +150,7 @@ def test_a_rebuilt_index_is_used(shop: Shop) -> None:
 def test_a_corrupt_index_file_is_503(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.home.index_file.write_bytes(b"no database, but a file that is as long as any")
-    assert "is not a clew index" in shop.get("/jobs", 503)["message"]
+    assert "cannot be read: file is not a database" in shop.get("/jobs", 503)["message"]
 
 
 @contextmanager

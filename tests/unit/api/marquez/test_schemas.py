@@ -187,7 +187,8 @@ def test_compresses_long_responses_if_accepted(shared_shop: Shop) -> None:
 
 
 def test_returns_events_as_received(shop: Shop) -> None:
-    raw = b'{"eventType": "START",  "eventTime":"2026-01-02T10:00:00.000Z","run":{"runId":"r 1"},"x": 1.0}'
+    raw = b'{"eventType": "START",  "eventTime":"2026-01-02T10:00:00.000Z","run":{"runId":"r 1"},'
+    raw += b'"job":{"namespace":"n","name":"j"},"x": 1.0}'
     shop.send([raw])
     response = shop.client.get("/api/v1/events/lineage?limit=1&after=2026-01-02T00:00:00Z")
     assert response.content == b'{"events":[' + raw + b'],"totalCount":1}'

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
 from tests.unit.api.marquez.conftest import Shop, dataset, event
 
+from clew.api.marquez import read_handlers
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import LogWriter
 
@@ -115,7 +117,16 @@ def test_a_change_is_503_while_another_process_writes_the_log(shop: Shop) -> Non
     assert shop.get(ORDERS)["tags"] == []
 
 
-def test_the_dataset_of_changes_is_hidden(shop: Shop) -> None:
+class FixedClock(datetime):
+    """A clock that stands still, since intervals of statistics end now."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = UTC) -> datetime:  # type: ignore[override]
+        return datetime(2026, 1, 2, 10, 30, tzinfo=tz)
+
+
+def test_the_dataset_of_changes_is_hidden(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_handlers, "datetime", FixedClock)
     paths = (
         "/api/v1/namespaces",
         "/api/v1/namespaces/clew/datasets",

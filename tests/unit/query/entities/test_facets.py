@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from clew.events.ids import event_id
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import RawOnlyExtractor
 from clew.index.writer import IndexWriter
-from clew.lake import facets as lake_facets
+from clew.lake import backfill_state
 from clew.lake.data_files import FileWriter
 from clew.lake.event_rows import LineageTableBuilder, ReceivedEvent
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_TABLES, LARGE_COLUMNS
 from clew.query.context import QueryResources
-from clew.query.entities.facets import find_run_facets, get_facet_history
+from clew.query.entities.facets import NeedsThreadError, find_run_facets, get_facet_history
 from clew.query.service import NotebookService
 
 
@@ -48,22 +49,39 @@ def raw_lake(scenario: Any, tmp_path: Path) -> Path:
     return Path(str(lake.root))
 
 
-def test_reads_run_facets_before_a_backfill(scenario: Any, resources: QueryResources, raw_lake: Path) -> None:
+@pytest.fixture
+def raw_resources(scenario: Any, raw_lake: Path) -> Iterator[QueryResources]:
+    """Return the resources of the index and the lake."""
+    with QueryResources(scenario.index, raw_lake) as resources:
+        yield resources
+
+
+def read_run(resources: QueryResources, run_uuid: str) -> Any:
     with resources.reader() as index:
-        assert find_run_facets(index, scenario.run_id("1"), None) == {}
-        facets = find_run_facets(index, scenario.run_id("1"), raw_lake)
-        assert {name: json.loads(bytes(facet)) for name, facet in facets.items()} == {"own": {"x": 2}}
-        assert find_run_facets(index, scenario.run_id("other"), raw_lake) == {}
-        # Without a lake there are no facets of raw-only events.
-        assert find_run_facets(index, scenario.run_id("1"), raw_lake / "nothing") == {}
+        facets = find_run_facets(index, run_uuid)
+    return {name: json.loads(bytes(facet)) for name, facet in facets.items()}
 
 
-def test_refuses_to_parse_too_many_raw_events(
-    scenario: Any, resources: QueryResources, raw_lake: Path, monkeypatch: pytest.MonkeyPatch
+def test_reads_run_facets_before_a_backfill(scenario: Any, raw_resources: QueryResources, raw_lake: Path) -> None:
+    assert read_run(raw_resources, scenario.run_id("1")) == {"own": {"x": 2}}
+    assert read_run(raw_resources, scenario.run_id("other")) == {}
+    # Without a lake there are no facets of raw-only events.
+    for lake in (None, raw_lake / "nothing"):
+        with QueryResources(scenario.index, lake) as resources:
+            assert read_run(resources, scenario.run_id("1")) == {}
+
+
+def test_reads_the_lake_only_for_pending_facets(
+    scenario: Any, raw_resources: QueryResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_facets, "MAX_RAW_EVENTS", 1)
-    with resources.reader() as index, pytest.raises(ClewError, match="too many to parse on demand"):
-        find_run_facets(index, scenario.run_id("1"), raw_lake)
+    with raw_resources.reader(may_block=False) as index, pytest.raises(NeedsThreadError):
+        find_run_facets(index, scenario.run_id("1"))
+    with raw_resources.reader() as index:
+        raw_resources.check_pending_backfill(index)
+    monkeypatch.setattr(raw_resources, "_pending_backfill", None)
+    monkeypatch.setattr(raw_resources, "check_pending_backfill", lambda _: False)
+    monkeypatch.setattr(backfill_state, "read_pending_events", None)
+    assert read_run(raw_resources, scenario.run_id("1")) == {}
 
 
 def test_server_returns_facets_of_raw_events(scenario: Any, raw_lake: Path) -> None:
@@ -76,6 +94,6 @@ def test_server_returns_facets_of_raw_events(scenario: Any, raw_lake: Path) -> N
             assert resources.has_pending_backfill(index)
 
 
-def test_facet_history_requires_a_lake() -> None:
-    with pytest.raises(ClewError, match="no facet history"):
-        get_facet_history(None, "job", ("n", "j"), "sql")
+def test_facet_history_requires_a_lake(raw_resources: QueryResources) -> None:
+    with raw_resources.reader() as index, pytest.raises(ClewError, match="no facet history"):
+        get_facet_history(index, None, "job", ("n", "j"), "sql")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from clew.query import context
 from clew.query.context import QueryResources, sidecar_path
+from clew.query.graph import traversal
 from clew.query.graph.job_graph import JobGraph
 from clew.query.graph.nodes import Node
-from clew.query.graph.traversal import Direction, find_shortest_path, traverse
+from clew.query.graph.traversal import Direction, breadth_first, find_shortest_path, traverse
 from clew.query.graph.view import JobGraphView, ViewOptions
 
 
@@ -99,6 +101,19 @@ def test_returns_edges_between_the_returned_nodes(chain: Any, resources: QueryRe
     edges = {(node_text(graph.node(start)), node_text(graph.node(end))) for start, end in result.edges}
     assert edges == {("job load", "orders"), ("orders", "job total"), ("orders", "job other")}
     assert JobGraphView(graph).edge_kind(find_number(graph, "job load"), find_number(graph, "orders")) == "WRITE"
+
+
+def test_limits_the_number_of_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each of 30 columns depends on all of 30 others.
+    def expand(state: int, _: bool) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        if state < 30:
+            yield from ((end, end, (state, end)) for end in range(30, 60))
+
+    starts = {number: number for number in range(30)}
+    assert len(breadth_first(starts, expand, "upstream", depth=5, limit=100).edges) == 900
+    monkeypatch.setattr(traversal, "MAX_EDGES", 100)
+    limited = breadth_first(starts, expand, "upstream", depth=5, limit=100)
+    assert (len(limited.edges), limited.is_truncated) == (120, True)
 
 
 def test_terminates_on_a_cycle(scenario: Any, resources: QueryResources) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.query.model import NotebookRun, from_epoch_micros
+from clew.query.model import CellError, CellExecution, CellState, NotebookOperation, NotebookRun, from_epoch_micros
 from clew.query.notebooks.reports import peak_memory_mb, slowest_cell, total_ms
+from clew.query.notebooks.session import split_script
 from clew.query.service import NotebookService
 
 
@@ -122,3 +123,59 @@ def test_an_index_without_sessions_has_no_latest_run(notebook_events: Any) -> No
 )
 def test_converts_microseconds_exactly(microseconds: int | None, expected: datetime | None) -> None:
     assert from_epoch_micros(microseconds) == expected
+
+
+SCRIPT = """import os
+import pandas as pd
+
+# Load
+df = pd.read_csv("a.csv")
+total = 0
+print(total)
+df["b"] = (
+    df["a"] * 2
+)
+df["nope"]
+"""
+
+
+def script_run(traceback: str | None = None, name: str = "eda") -> NotebookRun:
+    error = None if traceback is None else CellError("KeyError", "nope", traceback)
+    state: CellState = "failed" if error else "completed"
+    cell = CellExecution("e1", name, name, 1, SCRIPT, state, None, None, None, None, error)
+    operations = [
+        NotebookOperation(f"r{line}", "", "e1", "eda", "", "", "", line, None, 2.0, "COMPLETED", (), ())
+        for line in (5, 8, 11)
+    ]
+    return NotebookRun("s", None, "shop/eda.py", "COMPLETED", None, None, (cell,), tuple(operations), (), (), ())
+
+
+def test_a_script_is_split_into_statements() -> None:
+    run = split_script(script_run())
+    assert [(cell.label, cell.source.count("\n") + 1) for cell in run.cells] == [
+        ("1 import os", 2),
+        ("2 Load", 3),
+        ("3 total = 0", 2),
+        ('4 df["b"] = (', 3),
+        ('5 df["nope"]', 1),
+    ]
+    # Lines are relative to the part.
+    assert [(operation.execution_id, operation.line) for operation in run.operations] == [
+        ("e1:3", 3),
+        ("e1:8", 1),
+        ("e1:11", 1),
+    ]
+    assert {cell.state for cell in run.cells} == {"completed"}
+
+
+def test_the_statement_that_failed_is_the_last_part() -> None:
+    run = split_script(script_run('File "eda.py", line 9, in <module>'))
+    assert [(cell.index, cell.state, cell.error is not None) for cell in run.cells[-2:]] == [
+        (3, "completed", False),
+        (4, "failed", True),
+    ]
+
+
+def test_a_notebook_is_not_split() -> None:
+    run = script_run(name="load")
+    assert split_script(run) is run

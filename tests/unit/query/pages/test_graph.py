@@ -75,7 +75,12 @@ def test_dataset_view_has_the_sources_of_each_column(index: IndexReader) -> None
     assert [item.node.name for item in view.producers] == ["finance.load_daily"]
     assert len(view.consumers) == 12
     assert [item.has_new_schema for item in view.versions].count(True) == 1
-    assert {item.name: len(item.points) for item in view.series} == {"rows": 14, "bytes": 14, "nulls in margin_pct": 14}
+    assert {item.name: len(item.points) for item in view.series} == {
+        "rows": 14,
+        "bytes": 14,
+        "nulls in margin_pct": 14,
+        "failed tests": 14,
+    }
     assert "schema" in view.facets
 
 

@@ -258,7 +258,7 @@ def test_any_name_round_trips(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "frames", "expected"),
-    [("load", [], "load"), ("_", ["a"], "a"), (None, ["a", "b"], "a, b"), (None, [], "cell c1")],
+    [("load", [], "load"), ("_", ["a"], "a"), (None, ["a", "b"], "a, b"), (None, [], "c1")],
 )
 def test_cell_title(name: str | None, frames: list[str], expected: str) -> None:
     cell = CellExecution("00000001", "c1", name, 1, "", "completed", None, None, None, None, None)
