@@ -113,3 +113,8 @@ export function formatConstant(value: string): string {
 export function baseName(name: string): string {
   return name.replace(/\/+$/, "").split("/").at(-1) || name;
 }
+
+/** Namespace and name of a node as text; an empty part is left out. */
+export function nodeLabel({ namespace, name }: { namespace: string; name: string }): string {
+  return [namespace, name].filter(Boolean).join(" · ") || "unnamed";
+}

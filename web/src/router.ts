@@ -80,10 +80,9 @@ export function jobUrl({ namespace, name }: EntityName): string {
   return urlFor("job", { namespace, name });
 }
 
-export function runUrl(run: { runUuid: string; sessionId: string | null; job: EntityName | null }): string {
+export function runUrl(run: { runUuid: string; sessionId: string | null; isChild: boolean }): string {
   // The run of a notebook has a page with its cells; the runs of its operations have the page of any other run.
-  const isNotebook = run.sessionId !== null && run.job !== null && !run.job.name.includes("/");
-  return isNotebook ? urlFor("run", {}, run.sessionId) : urlFor("job-run", {}, run.runUuid);
+  return run.sessionId !== null && !run.isChild ? urlFor("run", {}, run.sessionId) : urlFor("job-run", {}, run.runUuid);
 }
 
 export function nodeId(kind: NodeKind, { namespace, name }: EntityName): string {

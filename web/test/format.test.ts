@@ -11,6 +11,7 @@ import {
   formatDuration,
   formatMemory,
   formatShape,
+  nodeLabel,
   timeAgo,
 } from "../src/format";
 import { page } from "./sample";
@@ -79,4 +80,13 @@ test("bytes, elapsed times, constants and base names", () => {
   expect(elapsedMs(null, "2026-01-10T12:00:02Z")).toBeNull();
   expect(formatConstant("GROUP_BY")).toBe("group by");
   expect([baseName("/data/orders.csv"), baseName("crm/"), baseName("/")]).toEqual(["orders.csv", "crm", "/"]);
+});
+
+test.each([
+  [{ namespace: "shop", name: "orders" }, "shop · orders"],
+  [{ namespace: "", name: "orders" }, "orders"],
+  [{ namespace: "shop", name: "" }, "shop"],
+  [{ namespace: "", name: "" }, "unnamed"],
+])("the label of %o is %s", (node, expected) => {
+  expect(nodeLabel(node)).toBe(expected);
 });

@@ -45,8 +45,8 @@ test("some parameters are changed and others stay", () => {
 });
 
 test("a notebook run links to its cells, the run of an operation to its own page", () => {
-  const run = { runUuid: "u", sessionId: "s", job: { namespace: "marimo", name: "orders" } };
+  const run = { runUuid: "u", sessionId: "s", isChild: false };
   expect(runUrl(run)).toBe("#/run/s");
-  expect(runUrl({ ...run, job: { namespace: "marimo", name: "orders/load" } })).toBe("#/job-run/u");
+  expect(runUrl({ ...run, isChild: true })).toBe("#/job-run/u");
   expect(nodeId("job", { namespace: "a/b", name: "c:d (e)" })).toBe("job/a%2Fb/c%3Ad%20(e)");
 });

@@ -68,6 +68,8 @@ export interface DatasetView {
   datasetLevelSources: ColumnSource[];
   facets: Record<string, unknown>;
   facetVersion: string | null;
+  inputFacets: Record<string, unknown>;
+  assertions: AssertionResult[];
   versions: DatasetVersionItem[];
   versionTotal: number;
   producers: Usage[];
@@ -94,6 +96,7 @@ export interface RunView {
   run: RunListItem;
   error: string | null;
   parent: RunListItem | null;
+  parentJob: EntityName | null;
   previous: RunListItem | null;
   nominalStart: string | null;
   nominalEnd: string | null;
@@ -101,6 +104,7 @@ export interface RunView {
   jobFacets: Record<string, unknown>;
   inputs: RunIoView[];
   outputs: RunIoView[];
+  assertions: AssertionResult[];
   children: RunListItem[];
   childTotal: number;
 }
@@ -171,6 +175,7 @@ export interface PipelineStatus {
   rejected: RejectionSummary;
   tables: TableSize[];
   pending_backfill_events: number;
+  supervisor: SupervisorState | null;
 }
 
 /** Summary of the run. */
@@ -183,6 +188,7 @@ export interface PageHeader {
   cellCount: number;
   failedCount: number;
   peakMemoryMb: number | null;
+  losses: LostLineage[];
 }
 
 /** Three lanes: inputs, cells in run order, outputs. */
@@ -220,7 +226,9 @@ export interface RunListItem {
   startedAt: string | null;
   endedAt: string | null;
   sessionId: string | null;
+  isChild: boolean;
   error: string | null;
+  tests: QualityCounts | null;
 }
 
 /** Times of the first and last event of any run. */
@@ -297,6 +305,7 @@ export interface PageCell {
   cellId: string;
   number: number;
   title: string;
+  isMarkdown: boolean;
   state: CellState;
   source: string;
   shownLines: number[];
@@ -387,6 +396,24 @@ export interface ColumnSource {
   type: EdgeType;
   subtype: string | null;
   isInferred: boolean;
+}
+
+/** Result of a data quality test of a dataset; `success` is None if it is unknown. `params` is JSON. */
+export interface AssertionResult {
+  dataset: DatasetName;
+  assertion: string;
+  column: string | null;
+  name: string | null;
+  success: boolean | null;
+  severity: string | null;
+  description: string | null;
+  expected: string | null;
+  actual: string | null;
+  content: string | null;
+  contentType: string | null;
+  params: string | null;
+  runUuid: string | null;
+  at: string | null;
 }
 
 /** A completed write, or a declaration by a DatasetEvent. */
@@ -542,6 +569,22 @@ export interface TableSize {
   bytes: number;
 }
 
+/** State of a supervised pipeline process. */
+export interface SupervisorState {
+  supervisor_pid: number;
+  is_running: boolean;
+  restarts: number;
+  last_exit: string | null;
+  last_exit_at: string | null;
+  restart_at: string | null;
+}
+
+/** Something that capture could not follow: where and why, and the code or the query. */
+export interface LostLineage {
+  message: string;
+  code: string;
+}
+
 /** A column of the upstream tree, with its transformation and line of code. */
 export interface ExplanationStep {
   label: string;
@@ -563,6 +606,19 @@ export interface Box {
   y: number;
   width: number;
   height: number;
+}
+
+/** A dataset by its OpenLineage identity. */
+export interface DatasetName {
+  namespace: string;
+  name: string;
+}
+
+/** Number of data quality tests, and of those that failed and passed. */
+export interface QualityCounts {
+  failed: number;
+  passed: number;
+  total: number;
 }
 
 /** Source and reason of a rejected event. */

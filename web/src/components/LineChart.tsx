@@ -24,7 +24,7 @@ export function LineChart({ series }: { series: Series }) {
       <figcaption>
         <b>{series.name}</b> {formatCount(last?.value ?? 0)}
         <small>
-          {min === max ? "constant" : `${formatCount(min)} to ${formatCount(max)}`} · {series.points.length} writes
+          {min === max ? "constant" : `${formatCount(min)} to ${formatCount(max)}`} · {series.points.length} runs
         </small>
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`}>

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import type { EntityName } from "../api/types";
+import { nodeLabel } from "../format";
 import { TimeAgo } from "./badges";
 import layout from "./layout.module.css";
 import styles from "./PageTitle.module.css";
@@ -25,8 +26,8 @@ export function PageTitle({ kind, name, fullName, facts = [], at = null, badge, 
         </h1>
         <p className={layout.facts}>
           {fullName && (
-            <bdi className={styles.fullName} title={`${fullName.namespace} ${fullName.name}`}>
-              {fullName.namespace} · {fullName.name}
+            <bdi className={styles.fullName} title={nodeLabel(fullName)}>
+              {nodeLabel(fullName)}
             </bdi>
           )}
           {facts.map((fact) => (

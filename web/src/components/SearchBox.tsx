@@ -1,7 +1,7 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { fetchJson } from "../api/client";
 import type { SearchResult, SearchResults } from "../api/types";
-import { baseName, countLabel } from "../format";
+import { baseName, countLabel, nodeLabel } from "../format";
 import { datasetUrl, jobUrl, lineageUrl, navigate, urlFor } from "../router";
 import layout from "./layout.module.css";
 import styles from "./SearchBox.module.css";
@@ -127,7 +127,7 @@ function Item({ id, item, isFirst, count, isChosen, open }: ItemProps) {
 function describeItem({ kind, name, column, runUuid, text }: SearchResult): { name: string; detail: string } {
   switch (kind) {
     case "column":
-      return { name: column ?? "", detail: `${baseName(name.name)} · ${name.namespace}` };
+      return { name: column ?? "", detail: nodeLabel({ namespace: baseName(name.name), name: name.namespace }) };
     case "run":
       return { name: runUuid ?? "", detail: name.name };
     case "code":
@@ -135,7 +135,7 @@ function describeItem({ kind, name, column, runUuid, text }: SearchResult): { na
     case "text_match":
       return { name: baseName(name.name), detail: text ?? "" };
     default:
-      return { name: baseName(name.name), detail: `${name.namespace} · ${name.name}` };
+      return { name: baseName(name.name), detail: nodeLabel(name) };
   }
 }
 

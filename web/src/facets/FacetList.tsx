@@ -9,20 +9,21 @@ import { asObject, asText, withoutMetadata } from "./values";
 
 interface ListProps {
   facets: Record<string, unknown>;
+  title?: string;
   exclude?: readonly string[];
   /** Id of the owner, as `dataset:namespace:name`: with it, each facet has a history. */
   node?: string;
 }
 
 /** All facets of an entity: standard facets by their renderer, others as a JSON tree. */
-export function FacetList({ facets, exclude = [], node }: ListProps) {
+export function FacetList({ facets, title = "Facets", exclude = [], node }: ListProps) {
   const names = Object.keys(facets).filter((name) => !exclude.includes(name));
   if (names.length === 0) return null;
   const standard = names.filter((name) => name in RENDERERS);
   const custom = names.filter((name) => !(name in RENDERERS));
   return (
-    <section className={styles.list} aria-label="Facets">
-      <Heading total={names.length}>Facets</Heading>
+    <section className={styles.list} aria-label={title}>
+      <Heading total={names.length}>{title}</Heading>
       {[...standard, ...custom].map((name) => (
         <FacetCard key={name} name={name} facet={facets[name]} node={node} />
       ))}
@@ -30,11 +31,17 @@ export function FacetList({ facets, exclude = [], node }: ListProps) {
   );
 }
 
-/** A collapsed list of facets. */
-export function FacetDetails({ title, facets }: { title: string; facets: Record<string, unknown> }) {
+interface DetailsProps {
+  title: string;
+  facets: Record<string, unknown>;
+  isOpen?: boolean;
+}
+
+/** A list of facets that can be collapsed. */
+export function FacetDetails({ title, facets, isOpen = false }: DetailsProps) {
   if (Object.keys(facets).length === 0) return null;
   return (
-    <details className={styles.details}>
+    <details className={styles.details} open={isOpen}>
       <summary>{title}</summary>
       <FacetList facets={facets} />
     </details>

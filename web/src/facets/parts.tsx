@@ -3,7 +3,7 @@
 import type { ReactNode } from "react";
 import { EmptyState } from "../components/Panel";
 import { ShareBar } from "../components/ShareBar";
-import { formatCount } from "../format";
+import { formatCount, nodeLabel } from "../format";
 import styles from "./facets.module.css";
 import { asObject, asText, type JsonObject, withoutMetadata } from "./values";
 
@@ -62,5 +62,5 @@ export function Share({ value, total, tone }: { value: number; total: number; to
 
 export function qualifiedName(value: unknown): string {
   const { namespace, name } = asObject(value);
-  return [asText(namespace), asText(name)].filter(Boolean).join(" · ");
+  return nodeLabel({ namespace: asText(namespace), name: asText(name) });
 }

@@ -6,6 +6,7 @@ import { DataTable } from "../components/DataTable";
 import { ErrorBox } from "../components/ErrorBox";
 import { JsonTree } from "../components/JsonTree";
 import layout from "../components/layout.module.css";
+import { TestResult } from "../components/TestResults";
 import { baseName, formatBytes, formatConstant, formatCount, formatDate } from "../format";
 import { datasetUrl, jobUrl, urlFor } from "../router";
 import styles from "./facets.module.css";
@@ -206,7 +207,7 @@ function Lifecycle({ facet }: Props) {
     <Facts
       items={[
         ["change", asText(facet.lifecycleStateChange)],
-        ["previous name", qualifiedName(previous)],
+        ["previous name", facet.previousIdentifier ? qualifiedName(previous) : ""],
       ]}
     />
   );
@@ -302,27 +303,63 @@ function QualityMetrics({ facet }: Props) {
           ["last updated", asText(facet.lastUpdated) && formatDate(asText(facet.lastUpdated))],
         ]}
       />
-      {columns.length > 0 && (
-        <DataTable
-          heads={["column", "nulls", "distinct", "min", "max"]}
-          rows={columns.map(([name, value]) => {
-            const metrics = asObject(value);
-            const nulls = asNumber(metrics.nullCount);
-            const distinct = asNumber(metrics.distinctCount);
-            const bar = (value: number | null, tone?: "bad") =>
-              value === null ? (
-                ""
-              ) : rowCount ? (
-                <Share value={value} total={rowCount} {...(tone && { tone })} />
-              ) : (
-                formatCount(value)
-              );
-            return [name, bar(nulls, "bad"), bar(distinct), asText(metrics.min), asText(metrics.max)];
-          })}
-        />
-      )}
+      {columns.length > 0 && <ColumnMetrics columns={columns} rowCount={rowCount} />}
     </>
   );
+}
+
+const NUMBERS: readonly [string, (metrics: JsonObject, rowCount: number | null) => string][] = [
+  ["min", ({ min }) => asText(min)],
+  ["max", ({ max }) => asText(max)],
+  ["average", averageOf],
+  ["sum", ({ sum }) => asText(sum)],
+  ["values", ({ count }) => asText(count)],
+  [
+    "quantiles",
+    ({ quantiles }) =>
+      Object.entries(asObject(quantiles))
+        .map(([key, value]) => `${key}:\u00a0${asText(value)}`)
+        .join("  "),
+  ],
+];
+
+function ColumnMetrics({ columns, rowCount }: { columns: [string, unknown][]; rowCount: number | null }) {
+  const metrics = columns.map(([name, value]) => [name, asObject(value)] as const);
+  // Most producers report few metrics.
+  const numbers = NUMBERS.filter(([, format]) => metrics.some(([, value]) => format(value, rowCount)));
+  const bar = (value: number | null, tone?: "bad") =>
+    value === null ? (
+      ""
+    ) : rowCount ? (
+      <Share value={value} total={rowCount} {...(tone && { tone })} />
+    ) : (
+      formatCount(value)
+    );
+  return (
+    <div className={styles.metrics}>
+      <DataTable
+        heads={["column", "nulls", "distinct", ...numbers.map(([head]) => head)]}
+        rows={metrics.map(([name, value]) => [
+          name,
+          bar(asNumber(value.nullCount), "bad"),
+          value.sampled === true && asNumber(value.distinctCount) !== null ? (
+            <>~ {bar(asNumber(value.distinctCount))}</>
+          ) : (
+            bar(asNumber(value.distinctCount))
+          ),
+          ...numbers.map(([, format]) => format(value, rowCount)),
+        ])}
+      />
+    </div>
+  );
+}
+
+/** The average as sent, or the sum divided by the number of values. */
+function averageOf(metrics: JsonObject, rowCount: number | null): string {
+  const sum = asNumber(metrics.sum);
+  const values = asNumber(metrics.count) ?? (rowCount === null ? null : rowCount - (asNumber(metrics.nullCount) ?? 0));
+  if (asText(metrics.average) || sum === null || !values) return asText(metrics.average);
+  return `${Number((sum / values).toPrecision(6))}`;
 }
 
 function Assertions({ facet }: Props) {
@@ -334,20 +371,12 @@ function Assertions({ facet }: Props) {
       <DataTable
         heads={["assertion", "column", "result"]}
         rows={all.map((item) => [
-          asText(item.assertion),
+          asText(item.name) || asText(item.assertion),
           asText(item.column),
-          <CheckResult key="result" isPassed={item.success === true} />,
+          <TestResult key="result" success={typeof item.success === "boolean" ? item.success : null} />,
         ])}
       />
     </>
-  );
-}
-
-function CheckResult({ isPassed }: { isPassed: boolean }) {
-  return (
-    <span className={styles.result} data-passed={isPassed} data-testid="check-result">
-      {isPassed ? "✓ passed" : "✗ failed"}
-    </span>
   );
 }
 
@@ -360,7 +389,7 @@ function Tests({ facet }: Props) {
         asText(test.type),
         asText(test.expected),
         asText(test.actual),
-        <CheckResult key="result" isPassed={/pass|success|ok/i.test(asText(test.status))} />,
+        <TestResult key="result" success={/pass|success|ok/i.test(asText(test.status))} />,
       ])}
     />
   );

@@ -1,7 +1,7 @@
 import { type Node, type NodeProps, useStore, ViewportPortal } from "@xyflow/react";
 import { type KeyboardEvent, memo, useMemo } from "react";
 import type { LineageGraphNode, LineageGraphView } from "../api/types";
-import { RUN_STATE_LABELS, timeAgo } from "../format";
+import { nodeLabel, RUN_STATE_LABELS, timeAgo } from "../format";
 import { datasetUrl, jobUrl, parseRoute, updateQuery } from "../router";
 import { Canvas } from "./Canvas";
 import card from "./Card.module.css";
@@ -133,7 +133,7 @@ function NodeHead({ node, detail }: { node: LineageGraphNode; detail: string }) 
       className={card.head}
       href={node.kind === "job" ? jobUrl(node) : datasetUrl(node)}
       data-head={node.id}
-      title={`${node.namespace} ${node.name}`}
+      title={nodeLabel(node)}
       onKeyDown={onKeyDown}
     >
       <b>

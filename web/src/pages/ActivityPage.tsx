@@ -1,7 +1,7 @@
 import { useApi } from "../api/client";
 import type { Activity, RunListView } from "../api/types";
 import { AsyncContent, EmptyPage } from "../components/AsyncContent";
-import { DatasetLink, RunDuration, RunLink, StateBadge, TimeAgo } from "../components/badges";
+import { DatasetLink, RunDuration, RunLink, StateBadge, TestsBadge, TimeAgo } from "../components/badges";
 import layout from "../components/layout.module.css";
 import { EmptyState, Panel } from "../components/Panel";
 import { SearchBox } from "../components/SearchBox";
@@ -70,7 +70,8 @@ function Runs({ title, runs, empty }: { title: string; runs: RunListView; empty:
               <bdi>{run.job?.namespace}</bdi>
             </small>
             <span className={layout.rowEnd}>
-              <StateBadge state={run.state} /> <RunDuration run={run} /> <TimeAgo at={run.startedAt} />
+              <TestsBadge tests={run.tests} /> <StateBadge state={run.state} /> <RunDuration run={run} />{" "}
+              <TimeAgo at={run.startedAt} />
             </span>
           </li>
         ))}

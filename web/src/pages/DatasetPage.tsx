@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useApi } from "../api/client";
 import type { ColumnSource, DatasetColumn, DatasetView } from "../api/types";
 import { AsyncContent } from "../components/AsyncContent";
-import { DatasetLink, DeletedBadge } from "../components/badges";
+import { DatasetLink, DeletedBadge, TestsBadge } from "../components/badges";
 import controls from "../components/controls.module.css";
 import { Table } from "../components/DataTable";
 import { LineChart } from "../components/LineChart";
@@ -10,8 +10,9 @@ import { ColumnFilter } from "../components/ListControls";
 import layout from "../components/layout.module.css";
 import { PageTitle } from "../components/PageTitle";
 import { EmptyState, Panel } from "../components/Panel";
+import { countTests, TestResults } from "../components/TestResults";
 import { FacetList } from "../facets/FacetList";
-import { baseName, countLabel, formatCount, pluralize } from "../format";
+import { baseName, countLabel, formatCount, nodeLabel, pluralize } from "../format";
 import { lineageUrl, type Route } from "../router";
 import { transformationLabel } from "../selection/explanation";
 import { RunTime, Usages } from "./Usages";
@@ -46,30 +47,36 @@ function Dataset({ view, initialFilter }: { view: DatasetView; initialFilter: st
         fullName={view.dataset}
         facts={facts.filter(Boolean)}
         at={view.at}
-        badge={view.isDeleted ? <DeletedBadge /> : null}
+        badge={
+          <>
+            {view.isDeleted && <DeletedBadge />} <TestsBadge tests={countTests(view.assertions)} />
+          </>
+        }
       >
         <a className={controls.button} href={lineageUrl("dataset", view.dataset)}>
           Show lineage
         </a>
       </PageTitle>
       {view.aliases.length > 0 && (
-        <p className={layout.remark}>
+        <p className={`${layout.remark} ${layout.names}`}>
           Aliases:{" "}
           {view.aliases.map((name) => (
             <DatasetLink key={`${name.namespace} ${name.name}`} dataset={name}>
-              {name.namespace} {name.name}
+              {nodeLabel(name)}
             </DatasetLink>
           ))}
         </p>
       )}
       <div className={layout.twoColumns}>
         <div>
+          <TestResults results={view.assertions} of="dataset" />
           <Columns view={view} initialFilter={initialFilter} />
           <FacetList
             facets={view.facets}
             exclude={["columnLineage"]}
             node={`dataset:${view.dataset.namespace}:${view.dataset.name}`}
           />
+          <FacetList title="Facets of the last reads" facets={view.inputFacets} exclude={["dataQualityAssertions"]} />
         </div>
         <div>
           <Usages title="Written by" kind="job" usages={view.producers} empty="No known writers" />

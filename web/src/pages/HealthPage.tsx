@@ -23,7 +23,7 @@ export function HealthPage() {
 }
 
 function HealthContent({ status }: { status: PipelineStatus }) {
-  const { log, rejected, index, pending_backfill_events: withoutFacets } = status;
+  const { log, rejected, index, supervisor, pending_backfill_events: withoutFacets } = status;
   return (
     <>
       <div className={styles.tiles}>
@@ -48,6 +48,17 @@ function HealthContent({ status }: { status: PipelineStatus }) {
           value={withoutFacets ? formatCount(withoutFacets) : "all"}
           label={withoutFacets ? "events without facets: run a backfill" : "events have their facets"}
         />
+        {supervisor && (
+          <Tile
+            tone={supervisor.is_running ? (supervisor.restarts ? "warn" : "good") : "bad"}
+            value={supervisor.is_running ? "running" : "restarting"}
+            label={
+              supervisor.last_exit_at
+                ? `pipeline: ${pluralize(supervisor.restarts, "restart")}, last exit ${supervisor.last_exit}`
+                : "pipeline"
+            }
+          />
+        )}
       </div>
       <div className={layout.twoColumns}>
         <Batches status={status} />

@@ -2,7 +2,16 @@ import { type ReactNode, useState } from "react";
 import { useApi } from "../api/client";
 import type { DatasetListItem, JobListItem, RunListItem } from "../api/types";
 import { AsyncContent } from "../components/AsyncContent";
-import { DatasetLink, DeletedBadge, JobLink, RunDuration, RunLink, StateBadge, TimeAgo } from "../components/badges";
+import {
+  DatasetLink,
+  DeletedBadge,
+  JobLink,
+  RunDuration,
+  RunLink,
+  StateBadge,
+  TestsBadge,
+  TimeAgo,
+} from "../components/badges";
 import controls from "../components/controls.module.css";
 import { Table } from "../components/DataTable";
 import { PAGE_SIZE, ShowMore } from "../components/ListControls";
@@ -156,7 +165,7 @@ export function RunsPage({ route }: { route: Route }) {
             <bdi>{run.job?.namespace}</bdi>
           </td>
           <td>
-            <StateBadge state={run.state} />
+            <StateBadge state={run.state} /> <TestsBadge tests={run.tests} />
           </td>
           <td>
             <RunDuration run={run} />

@@ -35,9 +35,10 @@ export function CellCard({ index, box, operations, top }: Props) {
       data-highlight={highlighted.length > 0 || undefined}
       data-state={cell.state}
       data-testid="cell"
+      data-markdown={(cell.isMarkdown && !cell.error) || undefined}
       style={{ left: box.x, top: box.y + top, width: box.width, height: box.height }}
     >
-      <CellHead cell={cell} firstLine={cell.shownLines.length ? "" : (lines.find((line) => line.trim()) ?? "")} />
+      <CellHead cell={cell} firstLine={firstLine(cell, lines)} />
       {cell.shownLines.map((number) => (
         <CodeLine
           key={number}
@@ -60,6 +61,13 @@ export function CellCard({ index, box, operations, top }: Props) {
       />
     </article>
   );
+}
+
+/** The first line of a cell whose code is not shown, unless its title says the same. */
+function firstLine(cell: PageCell, lines: string[]): string {
+  const line = lines.find((text) => text.trim())?.trim() ?? "";
+  const isTitle = line.replace(/^#\s*/, "").startsWith(cell.title.replace(/…$/, ""));
+  return cell.shownLines.length || cell.isMarkdown || isTitle ? "" : line;
 }
 
 interface HighlightedOperation {

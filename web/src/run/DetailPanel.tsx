@@ -5,7 +5,7 @@ import controls from "../components/controls.module.css";
 import { ErrorBox } from "../components/ErrorBox";
 import { ColumnFilter } from "../components/ListControls";
 import layout from "../components/layout.module.css";
-import { countLabel, formatCount, formatDate, formatDuration, formatMemory, pluralize } from "../format";
+import { countLabel, formatCount, formatDate, formatDuration, formatMemory, nodeLabel, pluralize } from "../format";
 import card from "../graph/Card.module.css";
 import { ColumnButton } from "../graph/ColumnButton";
 import { updateQuery } from "../router";
@@ -128,9 +128,7 @@ function DatasetDetail({ index }: { index: number }) {
       </h2>
       <p className={layout.facts}>{facts.filter(Boolean).join(" · ")}</p>
       <p className={layout.facts}>
-        <bdi>
-          {state.namespace} · {state.name}
-        </bdi>
+        <bdi>{nodeLabel(state)}</bdi>
       </p>
       <ColumnFilter filter={filter} setFilter={setFilter}>
         <small>{cut || `${state.columns.length} columns`}</small>

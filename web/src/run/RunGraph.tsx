@@ -162,7 +162,6 @@ function CellNode({ data: { node } }: NodeProps<BoxNode>) {
         <b>
           <bdi>{cell.title}</bdi>
         </b>
-        <i>{cell.number}</i>
         <small>{[`cell ${cell.number}`, formatDuration(cell.durationMs)].filter(Boolean).join(" · ")}</small>
       </button>
       <Handles />

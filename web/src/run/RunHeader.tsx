@@ -59,6 +59,11 @@ export function RunHeader({ page, route, runs, isServed }: Props) {
         ))}
       </nav>
       {isServed && <Changes session={header.sessionId} />}
+      {header.losses.map((loss) => (
+        <p key={`${loss.message} ${loss.code}`} className={styles.changes} data-testid="capture-loss">
+          <span className={layout.faint}>Not captured</span> {loss.message} <code>{loss.code}</code>
+        </p>
+      ))}
     </div>
   );
 }
