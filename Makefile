@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-pandas check check-web test-web format bench docs web browser clean
+.PHONY: help demo test test-fast test-pandas check check-web test-web format bench docs web wheel browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -85,6 +85,10 @@ docs: ## Build the documentation site into build/site
 	uv run --frozen --only-group docs mkdocs build --strict
 
 web: src/clew/api/static/index.html ## Build the web UI into the package
+
+wheel: web ## Build a wheel with the web UI into dist
+	@scripts/install-uv
+	uv build --wheel
 
 browser: # for the browser tests
 	@scripts/install-browser

@@ -44,6 +44,7 @@ clew looks for `clew.toml` in the working directory and its parents. Paths in th
 home = "lineage"                        # data directory
 lake = "/big/disk/lake"                 # or "s3://bucket/prefix"
 index = "postgresql://clew@db/lineage"
+invalid_events = "accept"               # reject or accept
 java = "bundled"                        # auto, system or bundled
 master = "local[4]"                     # Spark master URL
 metrics = "counts"                      # all, counts or off
@@ -59,12 +60,15 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "CLEW_JAVA": "Java that Spark uses: `auto` (default; the system Java if it is version 17 or newer, else the "
     "bundled one), `system` or `bundled`.",
     "CLEW_METRICS": "Column metrics of capture: `all` (default), `counts` (no minimum and maximum) or `off`.",
+    "CLEW_INVALID_EVENTS": "Response to invalid events over HTTP: `reject` (422, default) or `accept` (201). "
+    "Flag: `--invalid-events`.",
     "CLEW_SPEC": "Directory of the OpenLineage JSON Schemas for `clew validate`. Flag: `--spec`.",
     "CLEW_CAPTURE": "`1` turns capture on in kernels that marimo starts, if clew is importable there. Set by "
     "`clew run`.",
     "CLEW_DISABLED": "`1` turns capture off.",
     "CLEW_OUT": "Directory for the event files of a single session. Set by `clew run --out`.",
     "CLEW_STREAMS": "Parent directory for the event files of all sessions. Set by `clew run`.",
+    "CLEW_PROJECT": "Folder that names of notebooks are relative to; see [names](capture.md#names).",
     "CLEW_WORKER": "`off`: start no capture worker. Events are written when the session ends and are not sent.",
     "CLEW_DELIVERY_SECONDS": "How long the capture worker retries delivery after the session ended. Default: 300.",
 }

@@ -103,6 +103,11 @@ def _truncate_log(home: Path) -> None:
         os.truncate(segment, 10)
 
 
+def _truncate_log_of_unknown_end(home: Path) -> None:
+    _truncate_log(home)
+    (home / "log" / ".end").unlink()
+
+
 @pytest.mark.parametrize(
     ("damage", "message", "hint"),
     [
@@ -110,7 +115,7 @@ def _truncate_log(home: Path) -> None:
         (_delete_delta_log, "has no folder _delta_log", "Restore it from a backup"),
         (_delete_data_file, "lacks 1 of its", "Restore it from a backup"),
         (_delete_lake, "belongs to the lake", "--lake PATH"),
-        (_truncate_log, "that was already ingested", "Restore the log"),
+        (_truncate_log_of_unknown_end, "that was already ingested", "Restore the log"),
     ],
 )
 def test_damaged_data_directory_is_reported(
@@ -130,6 +135,19 @@ def test_damaged_data_directory_is_reported(
     assert hint in result.stderr
     assert "Traceback" not in result.stderr
     assert "Ingesting events" not in result.stderr
+
+
+def test_events_after_a_truncated_log_are_ingested(demo_home: Path, tmp_path: Path, clew: Callable[..., Any]) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(demo_home, home)
+    _truncate_log(home)
+    events = tmp_path / "events.ndjson"
+    events.write_text(json.dumps(EVENT) + "\n")
+    result = clew("pipeline", "run", "--home", home, "--from", events)
+    assert result.returncode == 0, result.stderr
+    assert "was cut at 0" in result.stderr
+    assert "All were ingested" in result.stderr
+    assert "Ingested 1 event in 1 batch." in result.stderr
 
 
 @pytest.mark.parametrize("command", [("pipeline", "status"), ("pipeline", "compact"), ("index", "rebuild")])

@@ -202,7 +202,14 @@ def send_until_disconnected(port: int, name: str, acknowledged: set[str], acknow
         while True:
             number += 1
             run = f"{name}-{number}"
-            body = json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": run}, "x": "y" * 5000})
+            body = json.dumps(
+                {
+                    "eventTime": "2026-01-01T10:00:00Z",
+                    "run": {"runId": run},
+                    "job": {"namespace": "n", "name": "j"},
+                    "x": "y" * 5000,
+                }
+            )
             connection.request("POST", "/api/v1/lineage", body)
             response = connection.getresponse()
             response.read()

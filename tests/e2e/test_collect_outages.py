@@ -27,7 +27,13 @@ while true; do wait $!; done
 
 def event(run: str, size: int = 20_000) -> bytes:
     facets = {"noise": {"text": os.urandom(size // 2).hex()}}
-    return json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": run, "facets": facets}}).encode()
+    return json.dumps(
+        {
+            "eventTime": "2026-01-01T10:00:00Z",
+            "run": {"runId": run, "facets": facets},
+            "job": {"namespace": "n", "name": "j"},
+        }
+    ).encode()
 
 
 def test_full_disk_is_reported_and_no_acknowledged_event_is_lost(

@@ -89,6 +89,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.chdir(before)
 
 
+@pytest.fixture(autouse=True)
+def project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the folder of the reader the project: notebooks have no path in their names."""
+    monkeypatch.setenv("CLEW_PROJECT", str(folder))
+
+
 def invoke_cli(command: str) -> tuple[int, str]:
     """Run a command in this process, so that Spark starts once; return exit code and output."""
     result = CliRunner().invoke(cli, shlex.split(command)[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
+from tests.support.event_generator import Scenario
 from tests.support.paths import ROOT
 
 from clew.data_dir import DataDir
@@ -102,6 +103,44 @@ def test_dataset_page_shows_sources_versions_and_charts(open_page: OpenPage, sho
     states = facets.get_by_role("list", name="History of dataQualityAssertions").locator("> li")
     expect(states).to_have_count(5)
     expect(states.nth(1)).to_contain_text("✗ failed")
+
+
+@pytest.fixture
+def tested_url(tmp_path: Path, serve_home: Callable[[DataDir], AbstractContextManager[str]]) -> Iterator[str]:
+    """Serve a dataset with two failed tests of three, by a child run of another job."""
+    scenario = Scenario(tmp_path)
+    run_id = scenario.run("check", "orders", parent="nightly")
+    tests = [
+        {"assertion": "unique", "column": "id", "success": True},
+        {"assertion": "not_null", "name": "price_is_set", "column": "price", "success": False, "actual": "37"},
+        {"assertion": "row_count", "success": False},
+    ]
+    column = {"nullCount": 37, "sum": 80, "quantiles": {"0.5": 4}}
+    scenario.events[-1]["inputs"][0]["inputFacets"] = {
+        "dataQualityAssertions": {"assertions": tests},
+        "dataQualityMetrics": {"rowCount": 57, "columnMetrics": {"price": column}},
+    }
+    scenario.index_events()
+    with serve_home(DataDir(tmp_path)) as url:
+        yield f"{url}#/job-run/{run_id}"
+
+
+def test_failed_tests_stand_out(open_page: OpenPage, tested_url: str) -> None:
+    page = open_page(tested_url)
+    expect(page.get_by_test_id("tests-badge")).to_have_text("2 of 3 tests failed")
+    results = page.get_by_test_id("test-results").get_by_test_id("check-result")
+    expect(results).to_have_text(["✗ failed", "✗ failed", "✓ passed"])
+    metrics = page.get_by_test_id("facet").filter(has_text="dataQualityMetrics")
+    expect(metrics.get_by_role("row").last).to_contain_text("0.5:\u00a04")
+    relations = page.get_by_text("Run of check, child of nightly")
+    expect(relations).to_be_visible()
+    # CSS must not add separators.
+    parent = relations.get_by_role("link", name="nightly")
+    assert parent.evaluate("link => getComputedStyle(link, '::before').content") == "none"
+    page.get_by_test_id("test-results").get_by_role("link", name="orders").first.click()
+    expect(page.get_by_role("heading", name="orders")).to_contain_text("2 of 3 tests failed")
+    expect(page.get_by_test_id("test-results")).to_contain_text("price_is_set")
+    expect(page.get_by_role("region", name="Facets of the last reads")).to_contain_text("dataQualityMetrics")
 
 
 def test_failed_run_shows_its_error(open_page: OpenPage, shop_url: str) -> None:
