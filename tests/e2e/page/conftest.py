@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bench.browser import serve_app
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from clew.api.app import create_app
 from clew.api.static_files import render_run_page
@@ -23,6 +23,9 @@ from clew.query.pages.run_page_model import RunPage
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
 SHOP = runpy.run_path(str(Path(__file__).parent / "shop.py"))
 OpenPage = Callable[..., Page]
+# Servers share the cores with other tests.
+_TIMEOUT_MS = 20_000
+expect.set_options(timeout=_TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +52,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 
     def open_url(url: str, *, check_console: bool = True, **settings: Any) -> Page:
         page = browser.new_page(**{"viewport": {"width": 1360, "height": 900}, "locale": "en-GB", **settings})
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(_TIMEOUT_MS)
         if check_console:
             page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda exception: errors.append(str(exception)))

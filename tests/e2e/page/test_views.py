@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from tests.support.event_generator import Scenario
 from tests.support.paths import ROOT
 
@@ -70,6 +70,24 @@ def test_search_finds_text_matches(open_page: OpenPage, shop_url: str) -> None:
     expect(page.get_by_role("option", name="finance.load_daily")).to_contain_text("coalesce(")
     page.get_by_role("combobox", name="Search").fill("no such thing")
     expect(page.get_by_text("No results")).to_be_visible()
+
+
+def test_search_is_repeated_while_its_index_is_refreshed(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/jobs")
+    replies = iter([{"items": [], "totals": {}, "isComplete": False}] * 2)
+
+    def answer(route: Route) -> None:
+        reply = next(replies, None)
+        if reply is None:
+            route.continue_()
+        else:
+            route.fulfill(json=reply)
+
+    page.route("**/api/v2/pages/search?*", answer)
+    page.get_by_role("combobox", name="Search").fill("coalesce")
+    expect(page.get_by_text("Searching…")).to_be_visible()
+    expect(page.get_by_role("option", name="finance.load_daily")).to_contain_text("coalesce(")
+    assert next(replies, None) is None
 
 
 def test_column_lineage_through_a_notebook_shows_code(open_page: OpenPage, shop_url: str) -> None:

@@ -140,6 +140,7 @@ export interface LineageGraphView {
 export interface SearchResults {
   items: SearchResult[];
   totals: Partial<Record<SearchResultKind, number>>;
+  isComplete: boolean;
 }
 
 /** A page of events; pass `next_cursor` as `before` to get the next page. */

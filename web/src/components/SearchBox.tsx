@@ -15,6 +15,8 @@ const GROUP_LABELS: Record<SearchResult["kind"], string> = {
   text_match: "Text matches",
 };
 const DEBOUNCE_MS = 120;
+// While the search index is refreshed on the server.
+const REPEAT_MS = 500;
 
 /** Search with suggestions: `/` focuses it, arrow keys choose, Enter opens. */
 export function SearchBox({ isLarge = false }: { isLarge?: boolean }) {
@@ -181,17 +183,20 @@ function useSearch(text: string): { results: SearchResults | null; isLoading: bo
     }
     const controller = new AbortController();
     setLoading(true);
-    const timer = setTimeout(() => {
+    const search = () => {
       fetchJson<SearchResults>(`api/v2/pages/search?${new URLSearchParams({ text })}`, controller.signal).then(
         (list) => {
+          if (controller.signal.aborted) return;
           setResults(list);
-          setLoading(false);
+          setLoading(!list.isComplete);
+          if (!list.isComplete) timer = setTimeout(search, REPEAT_MS);
         },
         () => {
           if (!controller.signal.aborted) setLoading(false);
         },
       );
-    }, DEBOUNCE_MS);
+    };
+    let timer = setTimeout(search, DEBOUNCE_MS);
     return () => {
       clearTimeout(timer);
       controller.abort();

@@ -244,18 +244,22 @@ class SearchResult(Struct, frozen=True, rename="camel"):
     matched_kind: search.HitKind | None = None
 
 
-class SearchResults(Struct, frozen=True):
-    """Search results grouped by kind, best matches first; `totals` counts all results per kind."""
+class SearchResults(Struct, frozen=True, rename="camel"):
+    """Search results grouped by kind, best matches first; `totals` counts all results per kind.
+
+    `is_complete`: the search index was up to date. Otherwise it is being refreshed, and a later search finds more.
+    """
 
     items: tuple[SearchResult, ...]
     totals: dict[SearchResultKind, int]
+    is_complete: bool
 
 
 def search_all(index: IndexReader, resources: QueryResources, text: str) -> SearchResults:
     """Search names and notebook code for a text, then SQL, descriptions, tags and facets."""
     query = text.strip()
     if not query:
-        return SearchResults((), {})
+        return SearchResults((), {}, is_complete=True)
     datasets, dataset_total = index.dataset_page(query, 200)
     jobs, job_total = index.job_page(query, 200)
     columns = [
@@ -289,7 +293,7 @@ def search_all(index: IndexReader, resources: QueryResources, text: str) -> Sear
     other_hits = [hit for hit in text_matches.hits if display_job(EntityName(hit.namespace, hit.name)).name == hit.name]
     more = [_text_match(hit) for hit in other_hits if EntityName(hit.namespace, hit.name) not in names]
     totals = {kind[0].kind: total for kind, total in kinds if kind}
-    return SearchResults((*items, *more), totals)
+    return SearchResults((*items, *more), totals, text_matches.is_complete)
 
 
 def _text_match(hit: search.Hit) -> SearchResult:

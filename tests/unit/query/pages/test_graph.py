@@ -118,7 +118,9 @@ def test_lists_have_totals(index: IndexReader) -> None:
 
 
 def test_search_ranks_names_before_text_matches(index: IndexReader, resources: QueryResources) -> None:
-    items = search_all(index, resources, "margin").items
+    results = search_all(index, resources, "margin")
+    items = results.items
+    assert results.is_complete
     assert [(item.kind, item.column or item.name.name) for item in items][:3] == [
         ("dataset", "finance.margin"),
         ("column", "margin_pct"),
