@@ -17,11 +17,10 @@ from clew.query.entities.datasets import load_schemas
 from clew.query.entities.facets import read_facets_from_lake
 from clew.query.entities.model import CatalogRun, RunDataset, SchemaField, VersionCache, VersionRecord
 from clew.query.entities.runs import describe_run
-from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, Field, NotebookRun
+from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, Field, NotebookRun, to_edge_type
 from clew.query.names import UnknownNameError, qualified_name
 from clew.query.notebooks.reports import total_ms
 from clew.query.notebooks.session import display_name
-from clew.query.upstream import is_intermediate_frame
 
 _MAX_EDGES = 10_000
 _MAX_CODE_LINES = 2_000
@@ -252,7 +251,7 @@ def _edge_keys(index: IndexReader, dataset: DatasetName, run: str | None) -> set
             row["column"] or "",
             DatasetName(row["source_namespace"], row["source_name"]),
             row["source_column"] or "",
-            "INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
+            to_edge_type(row["type"]),
             row["subtype"] or "",
         )
         for row in rows
@@ -407,7 +406,7 @@ def schema_changes(label: str, schema: SchemaDiff | None, counts: tuple[int | No
 def _final_states(run: NotebookRun) -> dict[str, DatasetState]:
     """Return the final state of each file and variable, by display name."""
     states = (state for operation in run.operations for state in (*operation.inputs, *operation.outputs))
-    return {display_name(state.dataset): state for state in states if not is_intermediate_frame(state.dataset)}
+    return {display_name(state.dataset): state for state in states if not state.dataset.is_intermediate_frame}
 
 
 def duration_changes(old: float, new: float) -> Iterator[RunChange]:

@@ -28,6 +28,7 @@ from clew.query.model import (
     SessionSummary,
     State,
     from_epoch_micros,
+    to_edge_type,
 )
 from clew.query.names import UnknownNameError, schema_fields
 from clew.query.pages.run_page_model import Flag, PageEdge, PageOperation, PageState, Port
@@ -126,7 +127,7 @@ def column_edge_from_row(row: Row) -> ColumnLineageEdge:
         source=DatasetName(row["source_namespace"], row["source_name"]),
         source_version=row["source_version"] or None,
         source_column=row["source_column"],
-        type="INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
+        type=to_edge_type(row["type"]),
         subtype=row["subtype"],
         flag=lineage_flag(row["description"]),
         run_uuid=row["run_uuid"],
