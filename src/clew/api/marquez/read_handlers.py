@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from clew.api.marquez.http import MAX_LIMIT, MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.schemas import (
-    JobVersionSchema,
+    Document,
     format_dataset,
     format_dataset_version,
     format_job,
@@ -131,7 +131,7 @@ def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezRespon
 def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
     version = request.path_args[2]
-    versions = {candidate.version: candidate for candidate in _job_versions(catalog, request)}
+    versions = {candidate["version"]: candidate for candidate in _job_versions(catalog, request)}
     return json_response(_found("Job version", version, versions.get(version)))
 
 
@@ -218,7 +218,7 @@ def _check_namespace(catalog: Catalog, name: str) -> None:
         raise not_found_error("Namespace", name)
 
 
-def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[JobVersionSchema]:
+def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[Document]:
     job = require_job(catalog, request)
     return [format_job_version(version) for version in catalog.job_versions((job.namespace, job.name))]
 
