@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
@@ -76,6 +77,21 @@ class Field(Struct, frozen=True):
 
     name: str
     type: str | None = None
+
+
+class _SchemaFacet(Struct):
+    fields: list[Field] | None = None
+
+
+_decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
+
+
+def parse_fields(facet: bytes) -> tuple[Field, ...]:
+    """Parse the columns of a `schema` facet; none if it is malformed."""
+    try:
+        return tuple(_decode_schema(facet).fields or ())
+    except (msgspec.DecodeError, RecursionError):
+        return ()
 
 
 class DatasetState(Struct, frozen=True):

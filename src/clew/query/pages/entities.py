@@ -239,8 +239,7 @@ def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
     versions = VersionCache(index, {name.key: names})
     datasets = load_datasets(index, {name.key: names}, versions, column_sources=ColumnSourceCache(index))
     if not datasets:
-        existing, _ = index.dataset_page("", 1000)
-        raise UnknownNameError.of("dataset", name.name, [row["name"] for row in existing])
+        raise UnknownNameError.of_entity(index, "dataset", name.name)
     (dataset,) = datasets
     writes = versions.get(name.key)
     latest = writes[-_MAX_VERSIONS:]

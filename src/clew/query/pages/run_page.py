@@ -23,7 +23,6 @@ from clew.query.notebooks.session import RunStates, display_name, find_error_lin
 from clew.query.pages.run_page_model import (
     CardMetrics,
     CellMetrics,
-    ColumnAddress,
     ColumnExplanation,
     ExplanationStep,
     Lane,
@@ -371,15 +370,11 @@ MAX_EDGES = 20_000
 MAX_SOURCE_CHARS = 20_000
 
 
-def build_run_page(
-    run: NotebookRun, *, focus: ColumnAddress | None = None, upstream: LineageStep | None = None
-) -> RunPage:
-    """Build the page of `run`, focused on the column of `upstream`, on `focus`, or on one that the run wrote."""
+def build_run_page(run: NotebookRun, *, upstream: LineageStep | None = None) -> RunPage:
+    """Build the page of `run`, focused on the column of `upstream`, or on one that the run wrote."""
     whole, run = run, split_script(run)
     run_states = track_states(run)
-    if upstream is not None:
-        focus = ColumnAddress(upstream.dataset, upstream.version, upstream.column)
-    port = _default_focus(run_states) if focus is None else _find_port(run_states, focus, run.notebook)
+    port = _default_focus(run_states) if upstream is None else _find_port(run_states, upstream, run.notebook)
     cells = _page_cells(run, run_states)
     cell_positions = {cell.execution_id: position for position, cell in enumerate(run.cells)}
     operation_cells = {operation.run_uuid: cell_positions.get(operation.execution_id) for operation in run.operations}
@@ -401,7 +396,7 @@ def build_run_page(
     )
 
 
-def _find_port(run_states: RunStates, focus: ColumnAddress, notebook: str) -> Port:
+def _find_port(run_states: RunStates, focus: LineageStep, notebook: str) -> Port:
     """Find the last state with that name, version and column."""
     for position in reversed(range(len(run_states.states))):
         state = run_states.states[position]
