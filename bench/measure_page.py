@@ -23,14 +23,13 @@ from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.queries.reader import IndexReader as Index
 from clew.index.writer import IndexWriter
+from clew.query.graph.nodes import Node
 from clew.query.layout import Size, compute_layered_layout
 from clew.query.pages import graph
-from clew.query.pages.graph import GraphNodeRef
-from clew.query.pages.lists import EntityName
 
 _REPETITIONS = 5
 _NODES = 1000
-_ROOT = GraphNodeRef("dataset", EntityName("wh", "table_1"))
+_ROOT = Node("dataset", "wh", "table_1")
 # Milliseconds from the start of the navigation until an element is visible.
 _WAIT_FOR_SELECTOR = """(selector) => new Promise((done) => {
     const poll = () => document.querySelector(selector)
@@ -114,7 +113,7 @@ def _measure_drawing_cpu(chromium: Browser, url: str) -> float:
 
 
 def _graph_url(url: str) -> str:
-    return f"{url}#/lineage?{urlencode({'node': _ROOT.id, 'depth': 20})}"
+    return f"{url}#/lineage?{urlencode({'node': graph.format_node_id(_ROOT), 'depth': 20})}"
 
 
 def _measure_panning(page: Page) -> float:

@@ -16,13 +16,13 @@ from urllib.parse import urlencode
 from bench.browser import fill_shop, open_browser, serve_page
 
 from clew.data_dir import DataDir
-from clew.query.pages.graph import GraphNodeRef
-from clew.query.pages.lists import EntityName
+from clew.query.graph.nodes import Node
+from clew.query.pages.graph import format_node_id
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _WAREHOUSE = "postgres://wh:5432"
 _DATASET = {"namespace": _WAREHOUSE, "name": "finance.margin"}
-_NODE_ID = GraphNodeRef("dataset", EntityName(_WAREHOUSE, "finance.margin")).id
+_NODE_ID = format_node_id(Node("dataset", _WAREHOUSE, "finance.margin"))
 ColorScheme = Literal["light", "dark"]
 SCREENSHOTS: dict[str, tuple[str, ColorScheme]] = {
     "run-light": ("", "light"),

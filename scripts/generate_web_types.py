@@ -19,6 +19,7 @@ from clew.api.v2.entities import FacetHistory
 from clew.api.v2.notebook_runs import NotebookRunList
 from clew.pipeline.status import PipelineStatus
 from clew.query.diff import ChangeKind, RunChanges
+from clew.query.graph.nodes import NodeKind
 from clew.query.model import CellState, EdgeType, State
 from clew.query.pages.entities import DatasetView, JobView, RunView
 from clew.query.pages.graph import LineageGraphView
@@ -28,7 +29,6 @@ from clew.query.pages.lists import (
     EventList,
     EventText,
     JobListView,
-    NodeKind,
     RunListView,
     SearchResultKind,
     SearchResults,

@@ -22,7 +22,7 @@ from clew.query.diff import RunChanges, compare_runs
 from clew.query.notebooks.session import get_notebook_run, list_sessions
 from clew.query.pages import graph
 from clew.query.pages.entities import build_dataset_view, build_job_view, build_run_changes, build_run_view
-from clew.query.pages.graph import GraphNodeRef, Side
+from clew.query.pages.graph import Side
 from clew.query.pages.lists import (
     EntityName,
     EventFilter,
@@ -172,10 +172,10 @@ def _changes(index: IndexReader, values: _ChangesParameters) -> RunChanges | NoP
 
 
 def _graph(index: IndexReader, values: _GraphParameters) -> Struct:
-    node = GraphNodeRef.parse(values.node)
+    node = graph.parse_node_id(values.node)
     as_of = parse_timestamp("asOf", values.as_of) if values.as_of else None
     if values.to is not None:
-        return graph.build_path_graph(index, node, GraphNodeRef.parse(values.to), as_of=as_of)
+        return graph.build_path_graph(index, node, graph.parse_node_id(values.to), as_of=as_of)
     expansions = tuple(map(_expansion, values.open))
     return graph.build_lineage_graph(
         index, graph.GraphRequest(node, expansions, values.depth, as_of, is_grouped=values.group)
@@ -187,4 +187,4 @@ def _expansion(text: str) -> graph.Expansion:
     sides: dict[str, Side] = {"up": "up", "down": "down"}
     if side not in sides:
         raise MalformedError(f"Invalid value {text[:100]!r} for open.", hint="Use up:NODE or down:NODE.")
-    return graph.Expansion(sides[side], GraphNodeRef.parse(node))
+    return graph.Expansion(sides[side], graph.parse_node_id(node))

@@ -45,7 +45,9 @@ def complete_column(ctx: click.Context, _: click.Parameter, text: str) -> list[s
 
 
 def _dataset_names(index: IndexReader, text: str) -> list[str]:
-    names = (name.rstrip("/").rsplit("/", 1)[-1] for _, name in index.recent_names("dataset"))
+    from clew.query.names import last_segment
+
+    names = (last_segment(name) for _, name in index.recent_names("dataset"))
     return list(dict.fromkeys(name for name in names if name.startswith(text)))[:_MAX_COMPLETIONS]
 
 

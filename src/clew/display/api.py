@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -21,19 +21,12 @@ from clew.display.graph import (
     version_label,
 )
 from clew.errors import MissingExtraError, UsageError
+from clew.query.model import indirect_phrase
 
 _DIRECT = {
     "IDENTITY": "is copied from",
     "TRANSFORMATION": "is computed from",
     "AGGREGATION": "is aggregated from",
-}
-_INDIRECT = {
-    "FILTER": "filtered by",
-    "JOIN": "joined on",
-    "GROUP_BY": "grouped by",
-    "SORT": "sorted by",
-    "WINDOW": "windowed by",
-    "CONDITIONAL": "depending on",
 }
 
 
@@ -73,7 +66,7 @@ def _explain_column(graph: FrameGraph, node: int, column: str, seen: set[tuple[i
     name = f"{graph.nodes[node].title}.{column}"
     if not direct and node == 0:
         yield f"{name} has no recorded source."
-    for phrase, group in _group_by_phrase(direct, _DIRECT, "comes from").items():
+    for phrase, group in _group_by_phrase(direct, lambda subtype: _DIRECT.get(subtype, "comes from")).items():
         qualifier = "" if all(link.is_certain for link in group) else " (inferred)"
         yield f"{name} {phrase} {_source_names(graph, group)}{_indirect_clause(graph, links)}{qualifier}."
     for link in direct:
@@ -88,10 +81,10 @@ def _explain_rows(graph: FrameGraph) -> Iterator[str]:
             yield f"The rows of {graph.nodes[node].title} were {_join_names(_indirect_phrases(graph, row_links))}."
 
 
-def _group_by_phrase(links: list[FrameLink], phrases: Mapping[str, str], default: str) -> dict[str, list[FrameLink]]:
+def _group_by_phrase(links: list[FrameLink], phrase_of: Callable[[str], str]) -> dict[str, list[FrameLink]]:
     groups: dict[str, list[FrameLink]] = {}
     for link in links:
-        groups.setdefault(phrases.get(link.subtype, default), []).append(link)
+        groups.setdefault(phrase_of(link.subtype), []).append(link)
     return groups
 
 
@@ -105,7 +98,7 @@ def _indirect_clause(graph: FrameGraph, links: list[FrameLink]) -> str:
 
 
 def _indirect_phrases(graph: FrameGraph, links: list[FrameLink]) -> list[str]:
-    groups = _group_by_phrase(links, _INDIRECT, "depending on")
+    groups = _group_by_phrase(links, indirect_phrase)
     return [f"{phrase} {_source_names(graph, group)}" for phrase, group in groups.items()]
 
 

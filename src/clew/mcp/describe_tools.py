@@ -14,10 +14,7 @@ from clew.mcp.paging import (
     ToolReply,
     count_label,
     duration_text,
-    final_outputs,
     fit_to_budget,
-    format_error,
-    format_transformation,
     full_column_name,
     max_len,
     more_line,
@@ -55,7 +52,6 @@ from clew.query.names import UnknownNameError, full_name
 from clew.query.notebooks.reports import peak_memory_mb, slowest_cell, total_ms
 from clew.query.search import Hits
 from clew.query.service import NotebookService
-from clew.query.upstream import is_intermediate_frame
 
 _MAX_RUN_ERROR_LENGTH = 300
 _MAX_RUNS, _PAGE_SIZE = 1000, 50
@@ -131,13 +127,12 @@ def _run_lines(run: NotebookRun, entries: int) -> Iterator[str]:
 
 
 def _cell_line(run: NotebookRun, cell: CellExecution) -> str:
-    outputs = ", ".join(map(shape_text, _outputs(run, cell)))
-    error = format_error(cell)
+    outputs = ", ".join(map(shape_text, run.outputs_of(cell)))
     parts = [
         cell.state,
         duration_text(cell.duration_ms),
         f"outputs {outputs}" if outputs else "",
-        truncate(error, _MAX_RUN_ERROR_LENGTH) if error else "",
+        _error_of(cell, _MAX_RUN_ERROR_LENGTH) or "",
     ]
     return f"- {cell.execution_id} {cell.label}: {', '.join(part for part in parts if part)}"
 
@@ -162,20 +157,19 @@ def _run_reply(run: NotebookRun, entries: int) -> NotebookRunReply:
 
 
 def _cell_entry(run: NotebookRun, cell: CellExecution) -> CellEntry:
-    error = format_error(cell)
     return CellEntry(
         execution_id=cell.execution_id,
         cell=cell.label,
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_mb=cell.end_memory_mb,
-        error=None if error is None else truncate(error, _MAX_RUN_ERROR_LENGTH),
-        outputs=list(map(shape_text, _outputs(run, cell))),
+        error=_error_of(cell, _MAX_RUN_ERROR_LENGTH),
+        outputs=list(map(shape_text, run.outputs_of(cell))),
     )
 
 
-def _outputs(run: NotebookRun, cell: CellExecution) -> list[DatasetState]:
-    return final_outputs(run.operations_of(cell))
+def _error_of(cell: CellExecution, length: int) -> str | None:
+    return None if cell.error is None else truncate(str(cell.error), length)
 
 
 _MAX_CODE_LENGTH = 200
@@ -212,7 +206,7 @@ class _Cell:
 
     @cached_property
     def outputs(self) -> list[DatasetState]:
-        return final_outputs(self.operations)
+        return self.run.outputs_of(self.cell)
 
     @cached_property
     def inputs(self) -> list[DatasetState]:
@@ -221,7 +215,7 @@ class _Cell:
         own: set[str] = set()
         for operation in self.operations:
             for state in operation.inputs:
-                if full_name(state.dataset) not in own and not is_intermediate_frame(state.dataset):
+                if full_name(state.dataset) not in own and not state.dataset.is_intermediate_frame:
                     inputs.setdefault(full_name(state.dataset), state)
             own |= {full_name(state.dataset) for state in operation.outputs}
         return list(inputs.values())
@@ -268,9 +262,7 @@ def _find_in_run(run: NotebookRun, text: str) -> CellExecution | None:
 
 def _sources(edges: list[ColumnLineageEdge]) -> str:
     return ", ".join(
-        dict.fromkeys(
-            f"{short_column_name(edge.source, edge.source_column)} ({format_transformation(edge)})" for edge in edges
-        )
+        dict.fromkeys(f"{short_column_name(edge.source, edge.source_column)} ({edge.label})" for edge in edges)
     )
 
 
@@ -281,9 +273,8 @@ def _explained_cell_lines(explained: _Cell, entries: int) -> Iterator[str]:
     if explained.other_executions:
         others = ", ".join(explained.other_executions[:entries])
         yield f"Executed {len(explained.other_executions) + 1} times in this run; other executions: {others}"
-    error = format_error(cell)
-    if error is not None:
-        yield f"Error: {truncate(error, _MAX_CELL_ERROR_LENGTH)}"
+    if cell.error is not None:
+        yield f"Error: {_error_of(cell, _MAX_CELL_ERROR_LENGTH)}"
     for title, states in (("Inputs", explained.inputs), ("Outputs", explained.outputs)):
         shown = states[:entries]
         yield f"{title} ({count_label(len(shown), len(states))}): {', '.join(map(shape_text, shown)) or 'none'}"
@@ -301,7 +292,6 @@ def _list_lines(title: str, texts: list[str], entries: int) -> Iterator[str]:
 
 def _reply(explained: _Cell, entries: int) -> CellReply:
     cell, run = explained.cell, explained.run
-    error = format_error(cell)
     return CellReply(
         session_id=run.session_id,
         execution_id=cell.execution_id,
@@ -310,7 +300,7 @@ def _reply(explained: _Cell, entries: int) -> CellReply:
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_mb=cell.end_memory_mb,
-        error=None if error is None else truncate(error, _MAX_CELL_ERROR_LENGTH),
+        error=_error_of(cell, _MAX_CELL_ERROR_LENGTH),
         code="\n".join(explained.code[:entries]),
         code_line_total=len(explained.code),
         inputs=[to_dataset_state_entry(state) for state in explained.inputs[:entries]],

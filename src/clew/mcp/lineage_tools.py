@@ -8,7 +8,6 @@ from clew.mcp.paging import (
     ToolReply,
     count_label,
     fit_to_budget,
-    format_transformation,
     full_column_name,
     max_len,
     more_line,
@@ -29,7 +28,7 @@ from clew.mcp.schemas import (
 from clew.query.graph.nodes import Node
 from clew.query.lineage import ColumnPath, ImpactResult, LineageEdge, LineageResult, PathResult
 from clew.query.model import DatasetName, LineageStep
-from clew.query.upstream import OperationStep, find_origins, group_by_operation, indirect_phrase
+from clew.query.upstream import OperationStep, find_origins, group_by_operation
 
 _MAX_CODE_LENGTH = 200
 _INDENT = "  "
@@ -64,7 +63,7 @@ def _steps_back(root: LineageStep) -> Iterator[OperationStep]:
 
 
 def _indirect_sources(step: OperationStep, format_name: Callable[[DatasetName, str | None], str]) -> list[str]:
-    phrases = (f"{indirect_phrase(hop)} {format_name(hop.dataset, hop.column)}" for hop in step.indirect)
+    phrases = (f"{hop.indirect_phrase} {format_name(hop.dataset, hop.column)}" for hop in step.indirect)
     return list(dict.fromkeys(phrases))
 
 
@@ -97,7 +96,7 @@ def _tree(hop: LineageStep, shown: set[int], depth: int) -> Iterator[str]:
 
 def _source(hop: LineageStep) -> str:
     repeated = ", shown above" if hop.is_repeated else ""
-    transformation = "" if hop.edge is None else f" ({format_transformation(hop.edge)}{repeated})"
+    transformation = "" if hop.edge is None else f" ({hop.edge.label}{repeated})"
     return f"{short_column_name(hop.dataset, hop.column)}{transformation}"
 
 
@@ -122,7 +121,7 @@ def _to_step_reply(step: OperationStep) -> StepReply:
         sources=[
             SourceEntry(
                 column=full_column_name(source.dataset, source.column),
-                transformation=format_transformation(source.edge) if source.edge else "",
+                transformation=source.edge.label if source.edge else "",
             )
             for source in step.direct
         ],

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 
 from clew.errors import UsageError
 from clew.mcp.schemas import DatasetStateEntry
-from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, DatasetState, NotebookOperation
+from clew.query.model import DatasetName, DatasetState
 from clew.query.names import full_name, short_name
-from clew.query.upstream import is_intermediate_frame
 
 _MAX_COLUMNS = 12
 
@@ -28,20 +27,9 @@ def short_column_name(dataset: DatasetName, column: str | None) -> str:
     return f"{short_name(dataset)}.{column or '*'}"
 
 
-def format_transformation(edge: ColumnLineageEdge) -> str:
-    """Format the transformation of an edge, and its flag (`opaque`, `inferred`)."""
-    flag = "" if edge.flag is None else f", {edge.flag}"
-    return f"{(edge.subtype or edge.type).lower()}{flag}"
-
-
 def duration_text(duration: float | None) -> str:
     """Format milliseconds, with a decimal below 10 ms."""
     return "?" if duration is None else f"{duration:,.1f} ms" if duration < 10 else f"{duration:,.0f} ms"
-
-
-def format_error(cell: CellExecution) -> str | None:
-    """Format the error of a cell, if it failed."""
-    return None if cell.error is None else f"{cell.error.type}: {cell.error.message}"
 
 
 def shape_text(state: DatasetState) -> str:
@@ -59,12 +47,6 @@ def to_dataset_state_entry(state: DatasetState) -> DatasetStateEntry:
         columns=names[:_MAX_COLUMNS],
         column_total=len(names),
     )
-
-
-def final_outputs(operations: list[NotebookOperation]) -> list[DatasetState]:
-    """Return the last state of each output of operations, without intermediate frames."""
-    states = (state for operation in operations for state in operation.outputs)
-    return list({state.dataset: state for state in states if not is_intermediate_frame(state.dataset)}.values())
 
 
 # Below 4,000 tokens with a margin, since three characters per token is an estimate.

@@ -15,13 +15,13 @@ from clew.index.queries.entities import Name
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.datasets import load_schemas
 from clew.query.entities.facets import read_facets_from_lake
-from clew.query.entities.model import CatalogRun, RunDataset, SchemaField, VersionCache, VersionRecord
+from clew.query.entities.model import CatalogRun, RunDataset, VersionCache, VersionRecord
 from clew.query.entities.runs import describe_run
-from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, Field, NotebookRun
+from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, NotebookRun, to_edge_type
 from clew.query.names import UnknownNameError, qualified_name
 from clew.query.notebooks.reports import total_ms
 from clew.query.notebooks.session import display_name
-from clew.query.upstream import is_intermediate_frame
+from clew.query.quality import SchemaDiff, diff_columns
 
 _MAX_EDGES = 10_000
 _MAX_CODE_LINES = 2_000
@@ -34,22 +34,6 @@ class ValueChange(Struct, Generic[T], frozen=True):
 
     left: T
     right: T
-
-
-class ColumnChange(Struct, frozen=True):
-    """A column with different types."""
-
-    name: str
-    left: str | None
-    right: str | None
-
-
-class SchemaDiff(Struct, frozen=True):
-    """Columns that were added, removed or changed their type."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    retyped: tuple[ColumnChange, ...]
 
 
 class EdgeKey(Struct, frozen=True, order=True, rename="camel"):
@@ -214,28 +198,10 @@ def _diff_dataset(index: IndexReader, dataset: DatasetName, left: _Side, right: 
     return DatasetDiff(
         dataset=dataset,
         version=_value_change(left.version, right.version),
-        schema=_diff_schema(schemas.get(left.schema_id, ()), schemas.get(right.schema_id, ())),
+        schema=diff_columns(schemas.get(left.schema_id, ()), schemas.get(right.schema_id, ())),
         row_count=_value_change(left.row_count, right.row_count),
         lineage=_diff_lineage(index, dataset, left.run_uuid, right.run_uuid),
     )
-
-
-def _diff_schema(left: Iterable[SchemaField | Field], right: Iterable[SchemaField | Field]) -> SchemaDiff | None:
-    left_types, right_types = ({column.name: column.type for column in side} for side in (left, right))
-    retyped = tuple(
-        ColumnChange(name, left_types[name], right_types[name])
-        for name in left_types
-        if name in right_types and _has_type_changed(left_types[name], right_types[name])
-    )
-    added, removed = (
-        tuple(name for name in right_types if name not in left_types),
-        tuple(name for name in left_types if name not in right_types),
-    )
-    return SchemaDiff(added, removed, retyped) if added or removed or retyped else None
-
-
-def _has_type_changed(left: str | None, right: str | None) -> bool:
-    return left is not None and right is not None and left != right
 
 
 def _diff_lineage(index: IndexReader, dataset: DatasetName, left: str | None, right: str | None) -> LineageDiff | None:
@@ -252,7 +218,7 @@ def _edge_keys(index: IndexReader, dataset: DatasetName, run: str | None) -> set
             row["column"] or "",
             DatasetName(row["source_namespace"], row["source_name"]),
             row["source_column"] or "",
-            "INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
+            to_edge_type(row["type"]),
             row["subtype"] or "",
         )
         for row in rows
@@ -389,7 +355,7 @@ def _dataset_changes(old: Mapping[str, DatasetState], new: Mapping[str, DatasetS
             continue
         if None not in (state.row_count, previous.row_count) and state.row_count != previous.row_count:
             yield RunChange("rows", label, before=previous.row_count, after=state.row_count)
-        schema = _diff_schema(previous.fields, state.fields)
+        schema = diff_columns(previous.fields, state.fields)
         yield from schema_changes(label, schema, (len(previous.fields), len(state.fields)))
     for label in old.keys() - new.keys():
         yield RunChange("removed", label, before=old[label].row_count)
@@ -400,14 +366,13 @@ def schema_changes(label: str, schema: SchemaDiff | None, counts: tuple[int | No
     if schema is not None and (schema.added or schema.removed):
         yield RunChange("columns", label, *counts, schema.added, schema.removed)
     if schema is not None and schema.retyped:
-        retyped = tuple(f"{column.name}: {column.left} → {column.right}" for column in schema.retyped)
-        yield RunChange("types", label, added=retyped)
+        yield RunChange("types", label, added=tuple(map(str, schema.retyped)))
 
 
 def _final_states(run: NotebookRun) -> dict[str, DatasetState]:
     """Return the final state of each file and variable, by display name."""
     states = (state for operation in run.operations for state in (*operation.inputs, *operation.outputs))
-    return {display_name(state.dataset): state for state in states if not is_intermediate_frame(state.dataset)}
+    return {display_name(state.dataset): state for state in states if not state.dataset.is_intermediate_frame}
 
 
 def duration_changes(old: float, new: float) -> Iterator[RunChange]:

@@ -9,7 +9,6 @@ from typing import Literal
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
-from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
@@ -30,7 +29,7 @@ from clew.query.graph.traversal import (
     traverse_runs,
 )
 from clew.query.graph.view import JobGraphView, ViewOptions
-from clew.query.model import DatasetName, EdgeType, Transformation
+from clew.query.model import DatasetName, EdgeType, Transformation, is_intermediate_frame
 from clew.query.names import ResolvedName
 
 NodeType = Literal["dataset", "job", "column", "run"]
@@ -324,7 +323,7 @@ def _analyze_impact(
 def _is_unassigned_frame(column: Column) -> bool:
     """Check whether a column belongs to a frame that no variable held."""
     name = column.dataset.rpartition("@")[0] or column.dataset
-    return column.namespace == NOTEBOOK_NAMESPACE and split_cell_name(name) is not None
+    return is_intermediate_frame(column.namespace, name)
 
 
 class FieldTraversal(Struct, frozen=True):

@@ -6,7 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
+
+from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Multiplying it takes half the time of creating a timedelta.
@@ -23,11 +26,41 @@ CellState = Literal["completed", "failed", "stopped", "running", "lost"]
 EdgeType = Literal["DIRECT", "INDIRECT"]
 
 
+# Phrases for INDIRECT transformation subtypes.
+_INDIRECT_PHRASES = {
+    "FILTER": "filtered by",
+    "JOIN": "joined on",
+    "GROUP_BY": "grouped by",
+    "SORT": "sorted by",
+    "WINDOW": "windowed by",
+}
+
+
+def indirect_phrase(subtype: str | None) -> str:
+    """Return the phrase for an INDIRECT subtype, such as `filtered by`."""
+    return _INDIRECT_PHRASES.get(subtype or "", "depending on")
+
+
+def to_edge_type(text: str) -> EdgeType:
+    """Convert the type that a producer sent: any other than INDIRECT counts as DIRECT."""
+    return "INDIRECT" if text == "INDIRECT" else "DIRECT"
+
+
+def is_intermediate_frame(namespace: str, name: str) -> bool:
+    """Return whether a frame was never assigned to a variable; it is then named after its operation."""
+    return namespace == NOTEBOOK_NAMESPACE and split_cell_name(name) is not None
+
+
 class DatasetName(Struct, frozen=True, order=True):
     """A dataset by its OpenLineage identity."""
 
     namespace: str
     name: str
+
+    @property
+    def is_intermediate_frame(self) -> bool:
+        """Whether it is a frame that was never assigned to a variable."""
+        return is_intermediate_frame(self.namespace, self.name)
 
 
 class Transformation(Struct, frozen=True):
@@ -44,6 +77,21 @@ class Field(Struct, frozen=True):
 
     name: str
     type: str | None = None
+
+
+class _SchemaFacet(Struct):
+    fields: list[Field] | None = None
+
+
+_decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
+
+
+def parse_fields(facet: bytes) -> tuple[Field, ...]:
+    """Parse the columns of a `schema` facet; none if it is malformed."""
+    try:
+        return tuple(_decode_schema(facet).fields or ())
+    except (msgspec.DecodeError, RecursionError):
+        return ()
 
 
 class DatasetState(Struct, frozen=True):
@@ -73,6 +121,12 @@ class ColumnLineageEdge(Struct, frozen=True):
     run_uuid: str | None
     job_name: str
 
+    @property
+    def label(self) -> str:
+        """Transformation, and its flag (`opaque`, `inferred`)."""
+        flag = "" if self.flag is None else f", {self.flag}"
+        return f"{(self.subtype or self.type).lower()}{flag}"
+
 
 class NotebookOperation(Struct, frozen=True):
     """One user-level DataFrame operation of a notebook run."""
@@ -98,6 +152,9 @@ class CellError(Struct, frozen=True):
     type: str
     message: str
     traceback: str
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
 
 
 class CellExecution(Struct, frozen=True):
@@ -174,6 +231,11 @@ class NotebookRun(Struct, frozen=True):
         """Return the operations of a cell in order of execution."""
         return [operation for operation in self.operations if operation.execution_id == cell.execution_id]
 
+    def outputs_of(self, cell: CellExecution) -> list[DatasetState]:
+        """Return the last state of each dataset that a cell produced, without intermediate frames."""
+        states = (state for operation in self.operations_of(cell) for state in operation.outputs)
+        return list({state.dataset: state for state in states if not state.dataset.is_intermediate_frame}.values())
+
 
 class SessionSummary(Struct, frozen=True, rename="camel"):
     """A notebook session in a list."""
@@ -198,3 +260,13 @@ class LineageStep(Struct, frozen=True):
     cell: CellExecution | None
     upstream: tuple[LineageStep, ...]
     is_repeated: bool = False
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether its edge is INDIRECT."""
+        return self.edge is not None and self.edge.type == "INDIRECT"
+
+    @property
+    def indirect_phrase(self) -> str:
+        """Phrase for the INDIRECT subtype of its edge, such as `filtered by`."""
+        return indirect_phrase(None if self.edge is None else self.edge.subtype)

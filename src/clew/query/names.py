@@ -8,30 +8,19 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final, Literal
 
-import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError, MalformedError, UsageError
 from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Column, Node, NodeKind
-from clew.query.model import DatasetName, Field
-
-
-class _SchemaFacet(Struct):
-    fields: list[Field] | None = None
-
-
-_decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
+from clew.query.model import DatasetName, Field, parse_fields
 
 
 def schema_fields(index: IndexReader, dataset: DatasetName, version: str | None) -> tuple[Field, ...]:
     """Return the fields of a version's schema facet; none if it is missing or malformed."""
     facet = index.dataset_facet(dataset.namespace, dataset.name, version, "schema")
-    try:
-        return () if facet is None else tuple(_decode_schema(facet).fields or ())
-    except msgspec.DecodeError:
-        return ()
+    return () if facet is None else parse_fields(facet)
 
 
 def column_names(index: IndexReader, dataset: DatasetName) -> list[str]:
@@ -42,6 +31,7 @@ def column_names(index: IndexReader, dataset: DatasetName) -> list[str]:
 
 
 _MAX_LISTED = 5
+_MAX_SUGGESTIONS = 1000
 # Longer names are truncated in messages.
 _MAX_NAME_CHARS = 200
 # Comparing a name with a million others would take half a minute.
@@ -67,6 +57,11 @@ class UnknownNameError(UsageError):
         else:
             hint = "Nothing was recorded yet: run `clew demo`."
         return cls(f"There is no {kind} {text!r}.", hint=f"{hint} {extra_hint}".rstrip())
+
+    @classmethod
+    def of_entity(cls, index: IndexReader, kind: str, name: str) -> UnknownNameError:
+        """Build the error for a job or dataset."""
+        return cls.of(kind, name, [other for _, other in index.recent_names(kind, _MAX_SUGGESTIONS)])
 
 
 class EmptyIndexError(ClewError):
@@ -168,7 +163,12 @@ def full_name(dataset: DatasetName) -> str:
 
 def short_name(dataset: DatasetName) -> str:
     """Return the last path component: the file name or the notebook variable."""
-    return dataset.name.rstrip("/").rsplit("/", 1)[-1]
+    return last_segment(dataset.name)
+
+
+def last_segment(name: str) -> str:
+    """Return the last component of a path."""
+    return name.rstrip("/").rsplit("/", 1)[-1]
 
 
 def _short_names(datasets: list[DatasetName]) -> list[str]:
@@ -280,9 +280,6 @@ def _split_positions(text: str) -> list[int]:
 NameKind = Literal["dataset", "column", "job", "run"]
 _RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ID = re.compile(rf"(?:{DATASET}|{FIELD}|{JOB}|{RUN}):.")
-
-
-_MAX_SUGGESTIONS = 1000
 
 
 class ResolvedName(Struct, frozen=True):
@@ -410,7 +407,7 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
 def _existing_names(index: IndexReader) -> list[str]:
     sessions = [row["session_id"] for row in index.sessions(_MAX_SUGGESTIONS)]
     names = [*index.recent_names(DATASET, _MAX_SUGGESTIONS), *index.recent_names(JOB, _MAX_SUGGESTIONS)]
-    return list(dict.fromkeys([*sessions, *(name.rstrip("/").rsplit("/", 1)[-1] for _, name in names)]))
+    return list(dict.fromkeys([*sessions, *(last_segment(name) for _, name in names)]))
 
 
 def _match_jobs(index: IndexReader, text: str) -> list[Node]:

@@ -16,8 +16,8 @@ from clew.events.facets import METRICS_FACET, QualityAssertion, as_int64, decode
 from clew.index.backends.base import Row
 from clew.index.queries.entities import Name, QualityRecord
 from clew.index.queries.reader import IndexReader
-from clew.query.entities.model import AssertionResult
-from clew.query.model import DatasetName, Field, from_epoch_micros
+from clew.query.entities.model import AssertionResult, SchemaField
+from clew.query.model import DatasetName, Field, from_epoch_micros, parse_fields
 
 _MAX_RUNS = 200
 
@@ -198,9 +198,6 @@ class DatasetDrift(Struct, frozen=True):
     assertions: tuple[AssertionResult, ...] = ()
 
 
-_decode_fields = msgspec.json.Decoder(list[Field]).decode
-
-
 def compute_drift(index: IndexReader, dataset: DatasetName) -> DatasetDrift:
     """Compute the drift over the last runs that read or wrote a dataset."""
     rows = index.io_of_dataset((dataset.namespace, dataset.name), _MAX_RUNS)
@@ -225,7 +222,7 @@ def _observation(index: IndexReader, row: Row, tests: QualityCounts | None) -> D
         job_name=row["job_name"],
         direction=row["direction"],
         row_count=row["row_count"] if row["row_count"] is not None else metrics.row_count,
-        fields=_parse_fields(row["fields"]),
+        fields=() if row["fields"] is None else parse_fields(f'{{"fields":{row["fields"]}}}'.encode()),
         metrics=metrics.columns,
         bytes=metrics.bytes,
         tests=tests,
@@ -247,28 +244,42 @@ def _find_metrics(index: IndexReader, row: Row) -> bytes | None:
     return None
 
 
-def _parse_fields(text: str | None) -> tuple[Field, ...]:
-    try:
-        return () if text is None else tuple(_decode_fields(text))
-    except msgspec.DecodeError:
-        return ()
+class ColumnChange(Struct, frozen=True):
+    """A column with different types."""
+
+    name: str
+    left: str | None
+    right: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.left} → {self.right}"
+
+
+class SchemaDiff(Struct, frozen=True):
+    """Columns that were added, removed or changed their type."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    retyped: tuple[ColumnChange, ...]
+
+
+def diff_columns(left: Iterable[SchemaField | Field], right: Iterable[SchemaField | Field]) -> SchemaDiff | None:
+    """Compare columns by name; None if they are equal. An unknown type is not a change."""
+    old, new = ({column.name: column.type for column in side} for side in (left, right))
+    added, removed = (tuple(name for name in one if name not in other) for one, other in ((new, old), (old, new)))
+    retyped = tuple(
+        ColumnChange(name, old[name], new[name])
+        for name in old
+        if name in new and None not in (old[name], new[name]) and old[name] != new[name]
+    )
+    return SchemaDiff(added, removed, retyped) if added or removed or retyped else None
 
 
 def _schema_changes(runs: tuple[DatasetObservation, ...]) -> Iterator[SchemaChange]:
     for before, after in pairwise(run for run in runs if run.fields):
-        old = {field.name: field.type for field in before.fields}
-        new = {field.name: field.type for field in after.fields}
-        change = SchemaChange(
-            after.at,
-            after.run_uuid,
-            added=tuple(name for name in new if name not in old),
-            removed=tuple(name for name in old if name not in new),
-            retyped=tuple(
-                f"{name}: {old[name]} → {new[name]}" for name in new if old.get(name, new[name]) != new[name]
-            ),
-        )
-        if change.added or change.removed or change.retyped:
-            yield change
+        diff = diff_columns(before.fields, after.fields)
+        if diff is not None:
+            yield SchemaChange(after.at, after.run_uuid, diff.added, diff.removed, tuple(map(str, diff.retyped)))
 
 
 def _column_drifts(runs: tuple[DatasetObservation, ...]) -> Iterator[ColumnDrift]:

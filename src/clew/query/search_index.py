@@ -56,7 +56,10 @@ def build_search_document(
     descriptions = [_text(values.get("documentation"), "description"), *(text for _, text in fields)]
     code = (_text(values.get("sql"), "query"), _text(values.get("sourceCode"), "sourceCode"))
     others = (
-        text for facet, value in values.items() if facet not in _SEPARATE_FACETS for text in (facet, *_strings(value))
+        text
+        for facet, value in values.items()
+        if facet not in _SEPARATE_FACETS
+        for text in (facet, *(text for _, text in facet_texts(value) if len(text) <= _MAX_VALUE_LENGTH))
     )
     tests = (
         text
@@ -107,19 +110,21 @@ def _tags(value: Any) -> Iterator[str]:
         yield from (_text(tag, key) for key in ("key", "value", "field"))
 
 
-def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+def facet_texts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each string of a facet.
+
+    OpenLineage: keys that start with an underscore describe the facet, not the entity.
+    """
     if isinstance(value, str):
-        if len(value) <= _MAX_VALUE_LENGTH:
-            yield value
+        yield path, value
     elif depth < _MAX_DEPTH:
         if isinstance(value, dict):
-            # OpenLineage: keys that start with an underscore describe the facet, not the entity.
             for key, item in value.items():
                 if not key.startswith("_"):
-                    yield from _strings(item, depth + 1)
+                    yield from facet_texts(item, f"{path}.{key}", depth + 1)
         elif isinstance(value, list):
             for item in value:
-                yield from _strings(item, depth + 1)
+                yield from facet_texts(item, path, depth + 1)
 
 
 def _join(texts: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
 from typing import Self
 
 from clew.data_dir import IndexLocation, LakeLocation
@@ -52,9 +51,7 @@ class NotebookService:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._index.close()
 
     def runs(self) -> list[SessionSummary]:
@@ -122,9 +119,7 @@ class LineageService:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._resources.close()
 
     def traverse(

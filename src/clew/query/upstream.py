@@ -7,22 +7,25 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, structs
 
 from clew.errors import UsageError
-from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import NOW, LatestAssertion, Position, latest_assertions
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.column_graph import AdjacentColumn, to_transformation
 from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import UNLIMITED, traverse_columns
-from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, LineageStep, NotebookOperation, NotebookRun
+from clew.query.model import (
+    CellExecution,
+    ColumnLineageEdge,
+    DatasetName,
+    LineageStep,
+    NotebookOperation,
+    NotebookRun,
+    to_edge_type,
+)
 from clew.query.notebooks.session import find_notebook_run, lineage_flag
 
 MAX_DEPTH = 50
-
-
-def is_intermediate_frame(dataset: DatasetName) -> bool:
-    """Return whether a frame was never assigned to a variable; it is then named after its operation."""
-    return dataset.namespace == NOTEBOOK_NAMESPACE and split_cell_name(dataset.name) is not None
 
 
 def trace_upstream(
@@ -40,7 +43,7 @@ def trace_upstream(
         [root],
         depth=depth,
         limit=UNLIMITED,
-        is_hidden=lambda number: is_intermediate_frame(graph.column_version(number).dataset),
+        is_hidden=lambda number: graph.column_version(number).dataset.is_intermediate_frame,
     )
     trails: dict[int, list[_Trail]] = {}
     for edge in traversal.edges:
@@ -122,7 +125,7 @@ class HistoryGraph:
             source=source,
             source_version=source_version or None,
             source_column=edge.source_column,
-            type="INDIRECT" if edge.type == "INDIRECT" else "DIRECT",
+            type=to_edge_type(edge.type),
             subtype=edge.subtype,
             flag=lineage_flag(edge.description),
             run_uuid=run,
@@ -221,18 +224,6 @@ def _composed_edge(trail: _Trail) -> ColumnLineageEdge:
     )
 
 
-# Phrases for INDIRECT transformation subtypes.
-INDIRECT_PHRASES = {
-    "FILTER": "filtered by",
-    "JOIN": "joined on",
-    "GROUP_BY": "grouped by",
-    "SORT": "sorted by",
-    "WINDOW": "windowed by",
-    "CONDITIONAL": "depending on",
-}
-DEFAULT_INDIRECT_PHRASE = "depending on"
-
-
 class OperationStep(Struct, frozen=True):
     """A column, and its sources read by one operation."""
 
@@ -242,12 +233,12 @@ class OperationStep(Struct, frozen=True):
     @property
     def direct(self) -> tuple[LineageStep, ...]:
         """DIRECT sources."""
-        return tuple(source for source in self.sources if not is_indirect(source))
+        return tuple(source for source in self.sources if not source.is_indirect)
 
     @property
     def indirect(self) -> tuple[LineageStep, ...]:
         """INDIRECT sources."""
-        return tuple(filter(is_indirect, self.sources))
+        return tuple(source for source in self.sources if source.is_indirect)
 
 
 def group_by_operation(step: LineageStep) -> list[OperationStep]:
@@ -258,21 +249,10 @@ def group_by_operation(step: LineageStep) -> list[OperationStep]:
     return [OperationStep(step, tuple(group)) for group in groups.values()]
 
 
-def is_indirect(step: LineageStep) -> bool:
-    """Return whether the edge of a step is INDIRECT."""
-    return step.edge is not None and step.edge.type == "INDIRECT"
-
-
 def find_origins(step: LineageStep) -> Iterator[LineageStep]:
     """Yield the columns without recorded upstream lineage, over DIRECT edges; a tree of one column has none."""
-    direct = [source for source in step.upstream if not is_indirect(source)]
+    direct = [source for source in step.upstream if not source.is_indirect]
     if not direct and not step.is_repeated and step.edge is not None:
         yield step
     for source in direct:
         yield from find_origins(source)
-
-
-def indirect_phrase(step: LineageStep) -> str:
-    """Return the phrase for the INDIRECT subtype, such as `filtered by`."""
-    subtype = None if step.edge is None else step.edge.subtype
-    return INDIRECT_PHRASES.get(subtype or "", DEFAULT_INDIRECT_PHRASE)

@@ -9,7 +9,6 @@ import pytest
 from clew.query.graph.traversal import compose_transformations
 from clew.query.model import DatasetName, EdgeType, LineageStep, Transformation
 from clew.query.service import NotebookService
-from clew.query.upstream import is_intermediate_frame
 
 
 @pytest.mark.parametrize(
@@ -22,7 +21,7 @@ from clew.query.upstream import is_intermediate_frame
     ],
 )
 def test_recognises_an_intermediate_frame_by_its_name(dataset: DatasetName, expected: bool) -> None:
-    assert is_intermediate_frame(dataset) is expected
+    assert dataset.is_intermediate_frame is expected
 
 
 @pytest.mark.parametrize(

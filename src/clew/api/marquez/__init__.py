@@ -3,5 +3,5 @@
 - `app.py`: router, compression, thread pool
 - `http.py`: requests and responses
 - `read_handlers.py`, `write_handlers.py`, `lineage.py`: the handlers
-- `schemas.py`: response schemas
+- `schemas.py`: documents of responses
 """

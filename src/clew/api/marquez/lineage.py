@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime
 from operator import attrgetter
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import asdict
 
 from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.read_handlers import json_response
 from clew.api.marquez.schemas import (
-    JobBase,
+    Document,
     format_dataset_base,
     format_job_base,
     format_run,
@@ -24,7 +22,7 @@ from clew.api.marquez.schemas import (
 from clew.errors import UsageError
 from clew.index.queries.connection import IndexVersion
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog
+from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog, UpstreamRun
 from clew.query.entities.model import CatalogJob
 from clew.query.graph.nodes import Column, Node
 from clew.query.lineage import FieldTraversal, Neighbourhood, TraversalLimits
@@ -62,46 +60,6 @@ def parse_node_kind(node_id: str) -> str:
 _DEFAULT_DEPTH = 20
 
 
-class JobNodeSchema(JobBase, frozen=True, rename="camel"):
-    """Job of a graph node."""
-
-    current_run_uuid: str | None
-
-
-class UpstreamJobSchema(Struct, frozen=True):
-    """Job of an upstream run."""
-
-    namespace: str | None
-    name: str | None
-    version: str | None
-
-
-class UpstreamRunSchema(Struct, frozen=True):
-    """Upstream run."""
-
-    id: str
-    start: datetime | None
-    end: datetime | None
-    status: str
-
-
-class UpstreamInputSchema(Struct, frozen=True, rename="camel"):
-    """Input of a run, and the run that produced it."""
-
-    namespace: str
-    name: str
-    version: str | None
-    produced_by_run_id: str | None
-
-
-class UpstreamSchema(Struct, frozen=True):
-    """Upstream run with its job and inputs."""
-
-    job: UpstreamJobSchema
-    run: UpstreamRunSchema
-    inputs: list[UpstreamInputSchema]
-
-
 class LineageHandlers:
     """Handlers of the lineage endpoints. Encoded nodes are cached until the index changes."""
 
@@ -127,26 +85,7 @@ class LineageHandlers:
         runs = catalog.runs_upstream(run_id, depth)
         if not runs:
             raise not_found_error("Run", run_id)
-        return json_response(
-            {
-                "runs": [
-                    UpstreamSchema(
-                        UpstreamJobSchema(run.row.job_namespace, run.row.job_name, run.row.job_version),
-                        UpstreamRunSchema(
-                            run.row.run_uuid,
-                            from_epoch_micros(run.row.started_at),
-                            from_epoch_micros(run.row.ended_at),
-                            run.row.state,
-                        ),
-                        [
-                            UpstreamInputSchema(source.namespace, source.name, source.version, source.produced_by)
-                            for source in run.inputs
-                        ],
-                    )
-                    for run in runs
-                ]
-            }
-        )
+        return json_response({"runs": list(map(_upstream_run, runs))})
 
     def _isolated_node(self, catalog: Catalog, node: Node) -> list[NodeSchema]:
         """Return the node of a job or dataset without edges."""
@@ -197,10 +136,32 @@ def _encode_nodes(catalog: Catalog, nodes: dict[int, Node]) -> dict[int, Raw]:
     return encoded
 
 
-def _job_node(job: CatalogJob) -> JobNodeSchema:
+def _job_node(job: CatalogJob) -> Document:
     last = job.latest_run
     head = format_job_base(job, None if last is None else format_run(last))
-    return JobNodeSchema(**asdict(head), current_run_uuid=None if last is None else last.id)
+    return {**head, "currentRunUuid": None if last is None else last.id}
+
+
+def _upstream_run(run: UpstreamRun) -> Document:
+    row = run.row
+    return {
+        "job": {"namespace": row.job_namespace, "name": row.job_name, "version": row.job_version},
+        "run": {
+            "id": row.run_uuid,
+            "start": from_epoch_micros(row.started_at),
+            "end": from_epoch_micros(row.ended_at),
+            "status": row.state,
+        },
+        "inputs": [
+            {
+                "namespace": source.namespace,
+                "name": source.name,
+                "version": source.version,
+                "producedByRunId": source.produced_by,
+            }
+            for source in run.inputs
+        ],
+    }
 
 
 def _node_type(node: Node) -> Literal["DATASET", "JOB"]:

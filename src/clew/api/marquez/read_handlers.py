@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from clew.api.marquez.http import MAX_LIMIT, MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.schemas import (
-    JobVersionSchema,
+    Document,
     format_dataset,
     format_dataset_version,
     format_job,
@@ -27,7 +27,7 @@ from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog, Interval, count_events, daily_intervals, hourly_intervals
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Namespace
 from clew.query.search import search_entities, split_words
-from clew.query.search_index import EntityKind
+from clew.query.search_index import EntityKind, facet_texts
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezRespon
 def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
     version = request.path_args[2]
-    versions = {candidate.version: candidate for candidate in _job_versions(catalog, request)}
+    versions = {candidate["version"]: candidate for candidate in _job_versions(catalog, request)}
     return json_response(_found("Job version", version, versions.get(version)))
 
 
@@ -218,7 +218,7 @@ def _check_namespace(catalog: Catalog, name: str) -> None:
         raise not_found_error("Namespace", name)
 
 
-def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[JobVersionSchema]:
+def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[Document]:
     job = require_job(catalog, request)
     return [format_job_version(version) for version in catalog.job_versions((job.namespace, job.name))]
 
@@ -234,7 +234,6 @@ _JSON_NAMES: Final = {
 }
 # Larger facets are not highlighted.
 _MAX_FACET_BYTES = 256 << 10
-_MAX_DEPTH = 12
 # Characters of a highlight before the first match, and in total.
 _CONTEXT_CHARS, _FRAGMENT_CHARS = 30, 100
 
@@ -339,24 +338,11 @@ def _highlights(hit: JobSearchHit | DatasetSearchHit, pattern: re.Pattern[str]) 
 def _searched_texts(hit: JobSearchHit | DatasetSearchHit) -> Iterator[tuple[str, str]]:
     yield from (("name", hit.name), ("namespace", hit.namespace))
     for name, facet in _small_facets(hit.facets).items():
-        yield from _facet_texts(f"facets.{name}", decode_facet(bytes(facet)))
+        yield from facet_texts(decode_facet(bytes(facet)), f"facets.{name}")
 
 
 def _small_facets(facets: Mapping[str, Raw]) -> dict[str, Raw]:
     return {name: facet for name, facet in facets.items() if len(bytes(facet)) <= _MAX_FACET_BYTES}
-
-
-def _facet_texts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each string of a facet, without `_`-prefixed fields."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict) and depth < _MAX_DEPTH:
-        for key, child in value.items():
-            if not key.startswith("_"):
-                yield from _facet_texts(f"{path}.{key}", child, depth + 1)
-    elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for child in value:
-            yield from _facet_texts(path, child, depth + 1)
 
 
 # UPDATE_AT is documented, UPDATED_AT is what Marquez accepts.

@@ -9,11 +9,11 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 from msgspec import Meta, Raw, Struct
 
 from clew.api.v2.operation import (
-    ApiOperation,
     CursorParam,
     OperationContext,
     RequestParameters,
     TextParam,
+    api_operation,
     decode_cursor,
     encode_cursor,
 )
@@ -324,36 +324,39 @@ class IndexStatusResponse(Struct, frozen=True, rename="camel"):
     last_batch: str
 
 
-def _find_node(context: OperationContext, kind: str) -> Node:
-    node = resolve_node_id(context.index, context["nodeId"])
+def _resolve(context: OperationContext, node_id: str, kind: str) -> Name:
+    node = resolve_node_id(context.index, node_id)
     if node.kind != kind:
-        raise MalformedError(f"{context['nodeId'][:200]!r} is a {node.kind}.", hint=f"Use /api/v2/{node.kind}.")
-    return node
+        raise MalformedError(f"{node_id[:200]!r} is a {node.kind}.", hint=f"Use /api/v2/{node.kind}.")
+    return node.namespace, node.name
 
 
-def _dataset(context: OperationContext) -> DatasetDetails:
-    node = _find_node(context, "dataset")
-    return format_dataset_details(describe_dataset(context.index, (node.namespace, node.name)))
+@api_operation("dataset", "/api/v2/dataset", "Get a dataset by any of its names", is_inline=True)
+def _dataset(context: OperationContext, parameters: _DatasetParameters) -> DatasetDetails:
+    name = _resolve(context, parameters.node_id, "dataset")
+    return format_dataset_details(describe_dataset(context.index, name))
 
 
-def _job(context: OperationContext) -> JobDetails:
-    node = _find_node(context, "job")
-    return format_job_details(describe_job(context.index, (node.namespace, node.name)))
+@api_operation("job", "/api/v2/job", "Get a job", is_inline=True)
+def _job(context: OperationContext, parameters: _JobParameters) -> JobDetails:
+    return format_job_details(describe_job(context.index, _resolve(context, parameters.node_id, "job")))
 
 
-def _run(context: OperationContext) -> RunDetails:
-    return format_run_details(describe_run(context.index, context["runId"], with_io_facets=True))
+@api_operation("run", "/api/v2/runs/{runId}", "Get a run", is_inline=True)
+def _run(context: OperationContext, parameters: _RunParameters) -> RunDetails:
+    return format_run_details(describe_run(context.index, parameters.run_id, with_io_facets=True))
 
 
-def _rows_by_name(context: OperationContext, table: EntityTable) -> list[Row]:
+def _rows_by_name(context: OperationContext, parameters: _ListParameters, table: EntityTable) -> list[Row]:
     """Return a page of jobs or datasets, and the first row of the next page."""
-    after = decode_cursor(context["cursor"], tuple[str, str])
-    return context.index.entities(table, EntityFilter(context["namespace"], after=after), "name", context["limit"] + 1)
+    entities = EntityFilter(parameters.namespace, after=decode_cursor(parameters.cursor, tuple[str, str]))
+    return context.index.entities(table, entities, "name", parameters.limit + 1)
 
 
-def _datasets(context: OperationContext) -> DatasetListResponse:
-    rows = _rows_by_name(context, "dataset_states")
-    return DatasetListResponse(*_page(rows, context["limit"], _dataset_summary, _name_cursor))
+@api_operation("datasets", "/api/v2/datasets", "List datasets by name")
+def _datasets(context: OperationContext, parameters: _ListParameters) -> DatasetListResponse:
+    rows = _rows_by_name(context, parameters, "dataset_states")
+    return DatasetListResponse(*_page(rows, parameters.limit, _dataset_summary, _name_cursor))
 
 
 def _dataset_summary(row: Row) -> DatasetSummary:
@@ -363,9 +366,10 @@ def _dataset_summary(row: Row) -> DatasetSummary:
     )
 
 
-def _jobs(context: OperationContext) -> JobListResponse:
-    rows = _rows_by_name(context, "jobs")
-    return JobListResponse(*_page(rows, context["limit"], _job_summary, _name_cursor))
+@api_operation("jobs", "/api/v2/jobs", "List jobs by name")
+def _jobs(context: OperationContext, parameters: _ListParameters) -> JobListResponse:
+    rows = _rows_by_name(context, parameters, "jobs")
+    return JobListResponse(*_page(rows, parameters.limit, _job_summary, _name_cursor))
 
 
 def _job_summary(row: Row) -> JobSummary:
@@ -374,11 +378,12 @@ def _job_summary(row: Row) -> JobSummary:
     return JobSummary(Node("job", *name).id, *name, row["job_type"], last_event_at, row["latest_run_uuid"])
 
 
-def _runs(context: OperationContext) -> RunListResponse:
-    node = _find_node(context, "job")
-    before = decode_cursor(context["cursor"], tuple[int | None, int, str])
-    rows = context.index.runs_of_job((node.namespace, node.name), context["limit"] + 1, before=before)
-    return RunListResponse(*_page(rows, context["limit"], _run_summary, _run_cursor))
+@api_operation("runs", "/api/v2/runs", "List the runs of a job, newest first")
+def _runs(context: OperationContext, parameters: _RunListParameters) -> RunListResponse:
+    job = _resolve(context, parameters.node_id, "job")
+    before = decode_cursor(parameters.cursor, tuple[int | None, int, str])
+    rows = context.index.runs_of_job(job, parameters.limit + 1, before=before)
+    return RunListResponse(*_page(rows, parameters.limit, _run_summary, _run_cursor))
 
 
 def _run_summary(row: RunRecord) -> RunSummary:
@@ -399,58 +404,10 @@ def _page(
     return tuple(map(entry, rows[:limit])), cursor(rows[limit - 1]) if len(rows) > limit else None
 
 
-def _status(context: OperationContext) -> IndexStatusResponse:
+@api_operation("status", "/api/v2/status", "Get the position of the index in the log", is_inline=True)
+def _status(context: OperationContext, _: RequestParameters) -> IndexStatusResponse:
     progress = context.index.version()
     return IndexStatusResponse(IndexFreshness(progress.indexed_seq, progress.indexed_at), progress.last_batch)
-
-
-ENTITY_OPERATIONS: Final = (
-    ApiOperation(
-        "dataset",
-        "/api/v2/dataset",
-        "Get a dataset by any of its names",
-        _DatasetParameters,
-        DatasetDetails,
-        _dataset,
-        is_inline=True,
-    ),
-    ApiOperation("job", "/api/v2/job", "Get a job", _JobParameters, JobDetails, _job, is_inline=True),
-    ApiOperation(
-        "run",
-        "/api/v2/runs/{runId}",
-        "Get a run",
-        _RunParameters,
-        RunDetails,
-        _run,
-        is_inline=True,
-    ),
-    ApiOperation(
-        "datasets",
-        "/api/v2/datasets",
-        "List datasets by name",
-        _ListParameters,
-        DatasetListResponse,
-        _datasets,
-    ),
-    ApiOperation("jobs", "/api/v2/jobs", "List jobs by name", _ListParameters, JobListResponse, _jobs),
-    ApiOperation(
-        "runs",
-        "/api/v2/runs",
-        "List the runs of a job, newest first",
-        _RunListParameters,
-        RunListResponse,
-        _runs,
-    ),
-    ApiOperation(
-        "status",
-        "/api/v2/status",
-        "Get the position of the index in the log",
-        RequestParameters,
-        IndexStatusResponse,
-        _status,
-        is_inline=True,
-    ),
-)
 
 
 class _FacetsParameters(RequestParameters):
@@ -515,39 +472,37 @@ class DiffResponse(Struct, frozen=True, rename="camel"):
     versions: VersionDiff | None
 
 
-def _resolve_entity(context: OperationContext) -> tuple[str, Node | None]:
+def _resolve_entity(context: OperationContext, node_id: str) -> tuple[str, Node | None]:
     """Return the canonical id of a run, job or dataset, and the node of a job or dataset."""
-    node_id: str = context["nodeId"]
     if node_kind(node_id) == RUN:
         return _RUN_PREFIX + require_run(context.index, node_id.removeprefix(_RUN_PREFIX)).run_uuid, None
     node = resolve_node_id(context.index, node_id)
     return node.id, node
 
 
-def _facets(context: OperationContext) -> FacetsResponse:
-    node_id, node = _resolve_entity(context)
+@api_operation("facets", "/api/v2/facets", "Get the facets of a dataset, job or run")
+def _facets(context: OperationContext, parameters: _FacetsParameters) -> FacetsResponse:
+    node_id, node = _resolve_entity(context, parameters.node_id)
     if node is None:
         facets = find_run_facets(context.index, node_id.removeprefix(_RUN_PREFIX))
     else:
-        version = context["version"] if node.kind == DATASET else None
+        version = parameters.version if node.kind == DATASET else None
         versions = [] if version is None else context.index.versions_with_facets(node.namespace, node.name)
         if version is not None and version not in versions:
             raise UnknownNameError.of(f"version of {node.name}", version, [known for known in versions if known])
         _, facets = find_facets(context.index, node, version)
-    name = context["name"]
-    return FacetsResponse(
-        node_id,
-        facets if name is None else {facet_name: facet for facet_name, facet in facets.items() if facet_name == name},
-    )
+    return FacetsResponse(node_id, {name: facet for name, facet in facets.items() if parameters.name in (None, name)})
 
 
-def _history(context: OperationContext) -> FacetHistory:
-    node_id, node = _resolve_entity(context)
+@api_operation("facetHistory", "/api/v2/facets/history", "Get the history of a facet")
+def _history(context: OperationContext, parameters: _FacetHistoryParameters) -> FacetHistory:
+    node_id, node = _resolve_entity(context, parameters.node_id)
     kind = RUN if node is None else node.kind
     identity = (node_id.removeprefix(_RUN_PREFIX),) if node is None else (node.namespace, node.name)
-    states = get_facet_history(context.index, context.resources.lake_location, kind, identity, context["name"])
-    values = decode_cursor(context["cursor"], tuple[int])
-    start, limit = 0 if values is None else max(0, values[0]), context["limit"]
+    states = get_facet_history(context.index, context.resources.lake_location, kind, identity, parameters.name)
+    values = decode_cursor(parameters.cursor, tuple[int])
+    start = 0 if values is None else max(0, values[0])
+    end = start + parameters.limit
     versions = tuple(
         FacetVersion(
             state.facet,
@@ -557,19 +512,18 @@ def _history(context: OperationContext) -> FacetHistory:
             state.last_run_id,
             state.events,
         )
-        for state in states[start : start + limit]
+        for state in states[start:end]
     )
-    return FacetHistory(
-        node_id, context["name"], versions, encode_cursor(start + limit) if start + limit < len(states) else None
-    )
+    return FacetHistory(node_id, parameters.name, versions, encode_cursor(end) if end < len(states) else None)
 
 
-def _diff(context: OperationContext) -> DiffResponse:
-    left, right, node_id = _strip_run_prefix(context["left"]), _strip_run_prefix(context["right"]), context["nodeId"]
-    if node_id is not None:
-        if node_kind(node_id) != DATASET:
+@api_operation("diff", "/api/v2/diff", "Compare two runs or two versions of a dataset")
+def _diff(context: OperationContext, parameters: _DiffParameters) -> DiffResponse:
+    left, right = (name and name.removeprefix(_RUN_PREFIX) for name in (parameters.left, parameters.right))
+    if parameters.node_id is not None:
+        if node_kind(parameters.node_id) != DATASET:
             raise MalformedError("Only datasets have versions to compare.", hint="Pass runs with left and right.")
-        node = resolve_node_id(context.index, node_id)
+        node = resolve_node_id(context.index, parameters.node_id)
         dataset = DatasetName(node.namespace, node.name)
         return DiffResponse(None, diff_versions(context.index, dataset, left, right))
     if left is None or right is None:
@@ -578,33 +532,5 @@ def _diff(context: OperationContext) -> DiffResponse:
     return DiffResponse(diff_runs(context.index, left, right, context.resources.lake_location), None)
 
 
-def _strip_run_prefix(name: str | None) -> str | None:
-    return None if name is None else name.removeprefix(_RUN_PREFIX)
-
-
-CHANGE_OPERATIONS: Final = (
-    ApiOperation(
-        "facets",
-        "/api/v2/facets",
-        "Get the facets of a dataset, job or run",
-        _FacetsParameters,
-        FacetsResponse,
-        _facets,
-    ),
-    ApiOperation(
-        "facetHistory",
-        "/api/v2/facets/history",
-        "Get the history of a facet",
-        _FacetHistoryParameters,
-        FacetHistory,
-        _history,
-    ),
-    ApiOperation(
-        "diff",
-        "/api/v2/diff",
-        "Compare two runs or two versions of a dataset",
-        _DiffParameters,
-        DiffResponse,
-        _diff,
-    ),
-)
+ENTITY_OPERATIONS: Final = (_dataset, _job, _run, _datasets, _jobs, _runs, _status)
+CHANGE_OPERATIONS: Final = (_facets, _history, _diff)

@@ -7,12 +7,12 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from clew.api.v2.operation import (
-    ApiOperation,
     CursorParam,
     OperationContext,
     RequestParameters,
     TextParam,
     TimestampParam,
+    api_operation,
     decode_cursor,
     encode_cursor,
     parse_past_micros,
@@ -73,63 +73,37 @@ class _ImpactParameters(RequestParameters):
     frames: _Frames = False
 
 
-def _view_options(context: OperationContext) -> ViewOptions:
-    return ViewOptions(
-        as_of=parse_past_micros("asOf", context["asOf"]),
-        roll_up=context["rollUp"],
-        include_frames=context["frames"],
-    )
-
-
-def _limits(context: OperationContext) -> TraversalLimits:
-    return TraversalLimits(context["depth"], context["limit"])
+def _view_options(parameters: _LineageParameters | _PathParameters) -> ViewOptions:
+    as_of = parse_past_micros("asOf", parameters.as_of)
+    return ViewOptions(as_of=as_of, roll_up=parameters.roll_up, include_frames=parameters.frames)
 
 
 def _service(context: OperationContext) -> LineageService:
     return LineageService(context.resources, context.index)
 
 
-def _lineage(context: OperationContext) -> LineageResult:
-    start = resolve_id(context.index, context["nodeId"], context["column"])
-    return _service(context).traverse(start, context["direction"], _limits(context), _view_options(context))
+@api_operation("lineage", "/api/v2/lineage", "Get upstream and downstream lineage of a dataset, job, column or run")
+def _lineage(context: OperationContext, parameters: _LineageParameters) -> LineageResult:
+    start = resolve_id(context.index, parameters.node_id, parameters.column)
+    limits = TraversalLimits(parameters.depth, parameters.limit)
+    return _service(context).traverse(start, parameters.direction, limits, _view_options(parameters))
 
 
-def _path(context: OperationContext) -> PathResult:
-    start, end = (resolve_node_id(context.index, context[name]) for name in ("from", "to"))
-    return _service(context).find_node_path(start, end, _view_options(context))
-
-
-def _impact(context: OperationContext) -> ImpactResult:
-    start = resolve_id(context.index, context["nodeId"], context["column"])
-    return _service(context).analyze_impact(start, _limits(context), include_frames=context["frames"])
-
-
-LINEAGE_OPERATIONS: Final = (
-    ApiOperation(
-        name="lineage",
-        path="/api/v2/lineage",
-        summary="Get upstream and downstream lineage of a dataset, job, column or run",
-        parameters=_LineageParameters,
-        response_type=LineageResult,
-        handler=_lineage,
-    ),
-    ApiOperation(
-        name="path",
-        path="/api/v2/path",
-        summary="Find a shortest path between two jobs or datasets, in the direction of the data flow",
-        parameters=_PathParameters,
-        response_type=PathResult,
-        handler=_path,
-    ),
-    ApiOperation(
-        name="impact",
-        path="/api/v2/impact",
-        summary="Find what is affected by changing a column or dataset, directly or indirectly",
-        parameters=_ImpactParameters,
-        response_type=ImpactResult,
-        handler=_impact,
-    ),
+@api_operation(
+    "path", "/api/v2/path", "Find a shortest path between two jobs or datasets, in the direction of the data flow"
 )
+def _path(context: OperationContext, parameters: _PathParameters) -> PathResult:
+    start, end = (resolve_node_id(context.index, text) for text in (parameters.source, parameters.target))
+    return _service(context).find_node_path(start, end, _view_options(parameters))
+
+
+@api_operation(
+    "impact", "/api/v2/impact", "Find what is affected by changing a column or dataset, directly or indirectly"
+)
+def _impact(context: OperationContext, parameters: _ImpactParameters) -> ImpactResult:
+    target = resolve_id(context.index, parameters.node_id, parameters.column)
+    limits = TraversalLimits(parameters.depth, parameters.limit)
+    return _service(context).analyze_impact(target, limits, include_frames=parameters.frames)
 
 
 class _SearchParameters(RequestParameters):
@@ -150,19 +124,24 @@ class SearchPage(Struct, frozen=True, rename="camel"):
     next: str | None
 
 
-def _search(context: OperationContext) -> SearchPage:
-    values = decode_cursor(context["cursor"], tuple[int])
-    offset, limit = 0 if values is None else max(0, min(values[0], MAX_HITS)), context["limit"]
+@api_operation(
+    "search",
+    "/api/v2/search",
+    "Search jobs and datasets by name, column, description, tag, code and facet; runs by id",
+)
+def _search(context: OperationContext, parameters: _SearchParameters) -> SearchPage:
+    values = decode_cursor(parameters.cursor, tuple[int])
+    offset = 0 if values is None else max(0, min(values[0], MAX_HITS))
     result = search_entities(
         context.resources.search_index,
         context.index,
-        context["q"],
-        kind=context["kind"],
-        namespace=context["namespace"],
-        limit=limit,
+        parameters.q,
+        kind=parameters.kind,
+        namespace=parameters.namespace,
+        limit=parameters.limit,
         offset=offset,
     )
-    end = offset + limit
+    end = offset + parameters.limit
     return SearchPage(
         result.hits,
         result.total,
@@ -172,13 +151,5 @@ def _search(context: OperationContext) -> SearchPage:
     )
 
 
-SEARCH_OPERATIONS: Final = (
-    ApiOperation(
-        "search",
-        "/api/v2/search",
-        "Search jobs and datasets by name, column, description, tag, code and facet; runs by id",
-        _SearchParameters,
-        SearchPage,
-        _search,
-    ),
-)
+LINEAGE_OPERATIONS: Final = (_lineage, _path, _impact)
+SEARCH_OPERATIONS: Final = (_search,)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -132,16 +132,10 @@ def encode_cursor(*values: object) -> str:
 
 @dataclass(frozen=True)
 class OperationContext:
-    """Parsed request."""
+    """What a handler needs besides the parameters of the request."""
 
     resources: QueryResources
     index: IndexReader
-    parameters: RequestParameters
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a parameter by its name in requests."""
-        kind = type(self.parameters)
-        return getattr(self.parameters, kind.__struct_fields__[kind.__struct_encode_fields__.index(name)])
 
 
 @dataclass(frozen=True)
@@ -159,5 +153,17 @@ class OperationSpec:
 class ApiOperation(OperationSpec):
     """Operation with its handler; `is_inline` handlers run on the event loop."""
 
-    handler: Callable[[OperationContext], Struct]
+    handler: Callable[[OperationContext, Any], Struct]
     is_inline: bool = False
+
+
+def api_operation(
+    name: str, path: str, summary: str, *, is_inline: bool = False
+) -> Callable[[Callable[[OperationContext, Any], Struct]], ApiOperation]:
+    """Declare a handler as an operation; parameters and response have the types of its annotations."""
+
+    def declare(handler: Callable[[OperationContext, Any], Struct]) -> ApiOperation:
+        _, parameters, response_type = get_type_hints(handler).values()
+        return ApiOperation(name, path, summary, parameters, response_type, handler, is_inline)
+
+    return declare

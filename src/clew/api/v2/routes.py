@@ -110,7 +110,7 @@ def _endpoint(operation: ApiOperation, resources: QueryResources) -> Callable[[R
     def respond(request: Request, *, may_block: bool = True) -> Response:
         parameters = parse_parameters(operation.parameters, {**request.query_params, **request.path_params})
         with resources.reader(may_block=may_block) as index:
-            body = encode(operation.handler(OperationContext(resources, index, parameters)))
+            body = encode(operation.handler(OperationContext(resources, index), parameters))
             is_truncated = index.has_truncated_facets
         return _response(request, body, is_truncated=is_truncated)
 

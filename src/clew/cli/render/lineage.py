@@ -12,9 +12,9 @@ from rich.tree import Tree
 
 from clew.cli.output import format_count, format_duration, new_table, shorten
 from clew.query.exports import node_label
-from clew.query.model import ColumnLineageEdge, LineageStep
+from clew.query.model import LineageStep
 from clew.query.names import full_name, short_name
-from clew.query.upstream import OperationStep, group_by_operation, indirect_phrase
+from clew.query.upstream import OperationStep, group_by_operation
 
 if TYPE_CHECKING:
     from clew.query.diff import CodeDiff, DatasetDiff, IoDiff, RunDiff, ValueChange, VersionDiff
@@ -63,7 +63,7 @@ def _location(step: LineageStep) -> str:
 
 
 def _source_line(step: LineageStep) -> Text:
-    transformation = "" if step.edge is None else _transformation(step.edge)
+    transformation = "" if step.edge is None else step.edge.label
     repeated = ", shown above" if step.is_repeated else ""
     return Text.assemble(_column_name(step), (f"  {transformation}{repeated}", "dim"))
 
@@ -71,18 +71,13 @@ def _source_line(step: LineageStep) -> Text:
 def _indirect_line(operation: OperationStep) -> Text:
     by_phrase: dict[str, list[str]] = {}
     for step in operation.indirect:
-        by_phrase.setdefault(indirect_phrase(step), []).append(f"{short_name(step.dataset)}.{step.column}")
+        by_phrase.setdefault(step.indirect_phrase, []).append(f"{short_name(step.dataset)}.{step.column}")
     parts = [f"{phrase} {', '.join(dict.fromkeys(names))}" for phrase, names in by_phrase.items()]
     return Text("; ".join(parts), style="yellow")
 
 
 def _column_name(step: LineageStep) -> Text:
     return Text.assemble((short_name(step.dataset), _STYLES["dataset"]), ".", (step.column or "*", _STYLES["column"]))
-
-
-def _transformation(edge: ColumnLineageEdge) -> str:
-    flag = "" if edge.flag is None else f", {edge.flag}"
-    return f"{(edge.subtype or edge.type).lower()}{flag}"
 
 
 def _dataset_location(step: LineageStep) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clew.cli.output import format_bytes, format_count, format_duration, format_megabytes, format_shape, new_table
-from clew.query.model import CellExecution, DatasetState, NotebookRun
+from clew.query.model import DatasetState, NotebookRun
 from clew.query.names import short_name
 from clew.query.notebooks.reports import (
     DocumentedCell,
@@ -23,7 +23,6 @@ from clew.query.notebooks.reports import (
     slowest_cell,
     total_ms,
 )
-from clew.query.upstream import is_intermediate_frame
 from clew.reports.html import render_page, render_paragraph, render_table
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def cell_table(run: NotebookRun) -> Table:
             Text(cell.state, style=_STATE_STYLE.get(cell.state, "")),
             format_duration(cell.duration_ms),
             format_megabytes(cell.end_memory_mb),
-            ", ".join(f"{short_name(state.dataset)} {_state_shape(state)}" for state in _cell_outputs(run, cell)),
+            ", ".join(f"{short_name(state.dataset)} {_state_shape(state)}" for state in run.outputs_of(cell)),
         )
     return table
 
@@ -67,9 +66,11 @@ def _summary_lines(run: NotebookRun) -> Iterator[Text]:
     if slowest is not None:
         share = (slowest.duration_ms or 0.0) / max(total_ms(run), 0.001)
         cost = f", {format_duration(slowest.duration_ms)}, {share:.0%} of the run"
-        yield Text.assemble("Slowest cell: ", (_cell_label(slowest), "cyan"), cost)
+        yield Text.assemble("Slowest cell: ", (f"cell {slowest.label}", "cyan"), cost)
     for cell in failed:
-        yield Text.assemble("Failed: ", (_cell_label(cell), "cyan"), ", ", (_error_text(cell), "red"))
+        yield Text.assemble(
+            "Failed: ", (f"cell {cell.label}", "cyan"), ", ", (str(cell.error or "unknown error"), "red")
+        )
     for loss in run.losses:
         yield Text.assemble("Not captured: ", (loss.message, "red"), f": {loss.code}")
     for title, states in (("Read", run.reads), ("Wrote", run.writes)):
@@ -83,29 +84,12 @@ def _outcome(run: NotebookRun, failed: int) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "all completed"
 
 
-def _cell_label(cell: CellExecution) -> str:
-    return f"cell {cell.label}"
-
-
-def _error_text(cell: CellExecution) -> str:
-    return "unknown error" if cell.error is None else f"{cell.error.type}: {cell.error.message}"
-
-
 def _dataset_text(state: DatasetState) -> str:
     return f"{short_name(state.dataset)} ({_state_shape(state)})"
 
 
 def _state_shape(state: DatasetState) -> str:
     return format_shape(state.row_count, len(state.fields))
-
-
-def _cell_outputs(run: NotebookRun, cell: CellExecution) -> list[DatasetState]:
-    """Return the datasets produced by a cell, each in its last state."""
-    operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
-    states = [
-        state for operation in operations for state in operation.outputs if not is_intermediate_frame(state.dataset)
-    ]
-    return list({state.dataset: state for state in states}.values())
 
 
 def status_lines(status: PipelineStatus) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from operator import attrgetter, itemgetter
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from clew.data_dir import IndexLocation
@@ -81,9 +80,7 @@ class Snapshot:
     def __enter__(self) -> None:
         self._database.execute("begin")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._database.in_transaction:
             self._database.execute("rollback")
 
@@ -104,9 +101,7 @@ class IndexConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -32,7 +32,6 @@ from clew.query.quality import load_dataset_assertions
 
 DEFAULT_SOURCE = "default"
 _MAX_CACHED = 4096
-_MAX_SUGGESTIONS = 1000
 
 
 class _Field(Struct):
@@ -102,9 +101,7 @@ def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
         name = names[0]
     datasets = load_datasets(reader, {name: names})
     if not datasets:
-        raise UnknownNameError.of(
-            "dataset", name[1], [other for _, other in reader.recent_names("dataset", _MAX_SUGGESTIONS)]
-        )
+        raise UnknownNameError.of_entity(reader, "dataset", name[1])
     written_by, read_by = (
         tuple(
             sorted(

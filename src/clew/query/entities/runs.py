@@ -183,14 +183,13 @@ def _job_run_summary(run: CatalogRun, tests: QualityCounts | None) -> JobRunSumm
 
 
 LATEST_RUNS = 10
-_MAX_SUGGESTIONS = 1000
 
 
 def describe_job(reader: IndexReader, name: Name) -> CatalogJob:
     """Load a job with its latest run and the datasets that it reads and writes; raise if it does not exist."""
     jobs = load_jobs(reader, [name], latest_runs=0)
     if not jobs:
-        raise UnknownNameError.of("job", name[1], [other for _, other in reader.recent_names("job", _MAX_SUGGESTIONS)])
+        raise UnknownNameError.of_entity(reader, "job", name[1])
     reads, writes = (
         tuple(
             (row["dataset_namespace"], row["dataset_name"])

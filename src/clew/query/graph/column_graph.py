@@ -32,7 +32,7 @@ from clew.query.graph.nodes import (
     column_key,
     parse_column_key,
 )
-from clew.query.model import Transformation
+from clew.query.model import Transformation, to_edge_type
 
 _Name = tuple[str, str]
 RENAME_SUBTYPE = "RENAME"
@@ -143,7 +143,7 @@ def assertion_order(assertion: LatestAssertion) -> tuple[Any, ...]:
 def to_transformation(edge: AssertedEdge) -> Transformation:
     """Convert an asserted edge to its transformation."""
     masking = None if edge.masking is None else bool(edge.masking)
-    return Transformation("INDIRECT" if edge.type == "INDIRECT" else "DIRECT", edge.subtype, edge.description, masking)
+    return Transformation(to_edge_type(edge.type), edge.subtype, edge.description, masking)
 
 
 def _parse_name(key: str) -> _Name:

@@ -20,7 +20,7 @@ from clew.query.model import (
 )
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
 from clew.query.notebooks.session import RunStates, get_notebook_run, list_sessions, track_states
-from clew.query.upstream import find_origins, is_intermediate_frame, trace_upstream
+from clew.query.upstream import find_origins, trace_upstream
 
 
 def slowest_cell(run: NotebookRun) -> CellExecution | None:
@@ -203,7 +203,7 @@ def _cell_entries(run: NotebookRun, cell: CellExecution) -> Iterator[TimelineEnt
     for operation in sorted(run.operations_of(cell), key=lambda operation: operation.started_at or _MIN_DATETIME):
         yield _operation_entry(name, operation)
     if cell.state != "running":
-        error = "" if cell.error is None else f": {cell.error.type}: {cell.error.message}"
+        error = "" if cell.error is None else f": {cell.error}"
         yield TimelineEntry(_ended_at(cell), "cell ended", name, f"{cell.state}{error}")
 
 
@@ -226,9 +226,7 @@ def _ended_at(cell: CellExecution) -> datetime | None:
 
 
 def _state_names(states: tuple[DatasetState, ...]) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(full_name(state.dataset) for state in states if not is_intermediate_frame(state.dataset))
-    )
+    return tuple(dict.fromkeys(full_name(state.dataset) for state in states if not state.dataset.is_intermediate_frame))
 
 
 # Column origins are listed for at most this many columns of a dataset.
@@ -328,4 +326,4 @@ def _documented_cells(run: NotebookRun) -> list[DocumentedCell]:
 
 
 def _dataset_names(datasets: list[DatasetName]) -> list[str]:
-    return list(dict.fromkeys(short_name(dataset) for dataset in datasets if not is_intermediate_frame(dataset)))
+    return list(dict.fromkeys(short_name(dataset) for dataset in datasets if not dataset.is_intermediate_frame))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, structs
 
-from clew.events.facets import decode_facet, get_str
+from clew.events.facets import decode_facet, get_str, parse_row_count
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.queries.reader import IndexReader
@@ -28,6 +28,7 @@ from clew.query.model import (
     SessionSummary,
     State,
     from_epoch_micros,
+    to_edge_type,
 )
 from clew.query.names import UnknownNameError, schema_fields
 from clew.query.pages.run_page_model import Flag, PageEdge, PageOperation, PageState, Port
@@ -55,11 +56,6 @@ class _Frame(Struct):
     columns: list[str] | None = None
 
 
-class _Statistics(Struct, rename="camel"):
-    row_count: int | None = None
-
-
-_decode_statistics = msgspec.json.Decoder(_Statistics, strict=False).decode
 _decode_frames = msgspec.json.Decoder(list[_Frame]).decode
 
 
@@ -126,7 +122,7 @@ def column_edge_from_row(row: Row) -> ColumnLineageEdge:
         source=DatasetName(row["source_namespace"], row["source_name"]),
         source_version=row["source_version"] or None,
         source_column=row["source_column"],
-        type="INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
+        type=to_edge_type(row["type"]),
         subtype=row["subtype"],
         flag=lineage_flag(row["description"]),
         run_uuid=row["run_uuid"],
@@ -238,15 +234,8 @@ def _row_count(index: IndexReader, dataset: DatasetName, version: str | None, ru
         index.run_dataset_facet("INPUT", *key, run_uuid, "dataQualityMetrics"),
         index.dataset_facet(*key, "dataQualityMetrics"),
     )
-    counts = (_parse_row_count(facet) for facet in candidates if facet is not None)
+    counts = (parse_row_count(facet) for facet in candidates if facet is not None)
     return next((count for count in counts if count is not None), None)
-
-
-def _parse_row_count(facet: bytes) -> int | None:
-    try:
-        return _decode_statistics(facet).row_count
-    except msgspec.DecodeError:
-        return None
 
 
 def _external_states(io: list[_RunIo], direction: str) -> tuple[DatasetState, ...]:

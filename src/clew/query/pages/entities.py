@@ -39,7 +39,7 @@ from clew.query.entities.model import (
     VersionRecord,
 )
 from clew.query.entities.runs import describe_job, describe_run, to_run
-from clew.query.model import EdgeType, NotebookRun
+from clew.query.model import EdgeType, NotebookRun, to_edge_type
 from clew.query.names import UnknownNameError
 from clew.query.notebooks.session import display_name, find_notebook_run, lineage_flag
 from clew.query.pages.lists import EntityName, RunListItem, Usage, load_run_items, to_run_item, to_usages
@@ -239,8 +239,7 @@ def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
     versions = VersionCache(index, {name.key: names})
     datasets = load_datasets(index, {name.key: names}, versions, column_sources=ColumnSourceCache(index))
     if not datasets:
-        existing, _ = index.dataset_page("", 1000)
-        raise UnknownNameError.of("dataset", name.name, [row["name"] for row in existing])
+        raise UnknownNameError.of_entity(index, "dataset", name.name)
     (dataset,) = datasets
     writes = versions.get(name.key)
     latest = writes[-_MAX_VERSIONS:]
@@ -285,7 +284,7 @@ def _sources(column: ColumnSources) -> Iterator[ColumnSource]:
             yield ColumnSource(
                 dataset=EntityName(source.namespace, source.dataset),
                 column=source.field,
-                type="INDIRECT" if transformation.type == "INDIRECT" else "DIRECT",
+                type=to_edge_type(transformation.type),
                 subtype=transformation.subtype,
                 is_inferred=lineage_flag(transformation.description) is not None,
             )

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.queries.reader import IndexReader
-from clew.query.graph import nodes as graph_nodes
 from clew.query.graph.column_graph import AdjacentColumn, LazyColumnGraph
 from clew.query.graph.job_graph import LazyJobGraph
+from clew.query.graph.nodes import Node, NodeKind, node_key
 from clew.query.graph.traversal import (
     UNLIMITED,
     TraversedEdge,
@@ -28,9 +28,9 @@ from clew.query.graph.traversal import (
 from clew.query.graph.view import JobGraphView, ViewOptions
 from clew.query.layout import Box, Size, Spacing, bounding_box, compute_layered_layout, extend_layout, group_into_bands
 from clew.query.model import DatasetName, Field, State, from_epoch_micros
-from clew.query.names import UnknownNameError, column_names
+from clew.query.names import UnknownNameError, column_names, last_segment
 from clew.query.notebooks.session import lineage_flag
-from clew.query.pages.lists import EntityName, NodeKind, display_job
+from clew.query.pages.lists import EntityName, display_job
 from clew.query.pages.run_page_model import CardMetrics, PageLink, Port
 
 Side = Literal["up", "down"]
@@ -38,28 +38,25 @@ Side = Literal["up", "down"]
 _SAFE = "!*'()"
 
 
-class GraphNodeRef(Struct, frozen=True, order=True):
-    """A dataset or a job in the graph."""
+def format_node_id(node: Node) -> str:
+    """Return the URL-encoded id: `kind/namespace/name`."""
+    return f"{node.kind}/{quote(node.namespace, safe=_SAFE)}/{quote(node.name, safe=_SAFE)}"
 
-    kind: NodeKind
-    name: EntityName
 
-    @property
-    def id(self) -> str:
-        """URL-encoded id: `kind/namespace/name`."""
-        return f"{self.kind}/{quote(self.name.namespace, safe=_SAFE)}/{quote(self.name.name, safe=_SAFE)}"
+def parse_node_id(text: str) -> Node:
+    """Parse the id of a node."""
+    parts = [unquote(part) for part in text.split("/")]
+    match parts:
+        case ["dataset" | "job" as kind, namespace, name] if name:
+            return Node(kind, namespace, name)
+    raise UsageError(
+        f"Invalid node id {text!r}.",
+        hint="Use dataset/NAMESPACE/NAME or job/NAMESPACE/NAME, each part URL-encoded.",
+    )
 
-    @classmethod
-    def parse(cls, text: str) -> GraphNodeRef:
-        """Parse a node id."""
-        parts = [unquote(part) for part in text.split("/")]
-        match parts:
-            case ["dataset" | "job" as kind, namespace, name] if name:
-                return cls(kind, EntityName(namespace, name))
-        raise UsageError(
-            f"Invalid node id {text!r}.",
-            hint="Use dataset/NAMESPACE/NAME or job/NAMESPACE/NAME, each part URL-encoded.",
-        )
+
+def _displayed_job(job: Node) -> Node:
+    return Node("job", *display_job(EntityName(job.namespace, job.name)).key)
 
 
 class PageJobGraph(LazyJobGraph):
@@ -69,30 +66,25 @@ class PageJobGraph(LazyJobGraph):
         super().__init__(index)
         self._page_index = index
 
-    def ref(self, number: int) -> GraphNodeRef:
-        """Return the reference of a node."""
-        node = self.node(number)
-        return GraphNodeRef(node.kind, EntityName(node.namespace, node.name))
-
-    def number(self, ref: GraphNodeRef) -> int:
+    def number(self, node: Node) -> int:
         """Return the number of a node, of a dataset by any of its names, whether it has lineage or not."""
-        name = ref.name.key
-        if ref.kind == "dataset":
+        name = node.namespace, node.name
+        if node.kind == "dataset":
             name = self._page_index.find_canonical_name(name) or name
-        return self.number_of(graph_nodes.node_key(ref.kind, *name))
+        return self.number_of(node_key(node.kind, *name))
 
     def parent(self, number: int) -> int:
         """Return the notebook of an operation, or the job itself."""
-        ref = self.ref(number)
-        return number if ref.kind == "dataset" else self.number(GraphNodeRef("job", display_job(ref.name)))
+        node = self.node(number)
+        return number if node.kind == "dataset" else self.number(_displayed_job(node))
 
     def children(self, number: int) -> Sequence[int]:
         """Return the operations of a notebook."""
-        ref = self.ref(number)
-        if ref.kind == "dataset" or ref.name.namespace != NOTEBOOK_NAMESPACE or display_job(ref.name) != ref.name:
+        node = self.node(number)
+        if node.kind == "dataset" or node.namespace != NOTEBOOK_NAMESPACE or _displayed_job(node) != node:
             return ()
-        names = self._page_index.job_and_operations(ref.name.key)[1:]
-        return [self.number(GraphNodeRef("job", EntityName(*name))) for name in names]
+        names = self._page_index.job_and_operations((node.namespace, node.name))[1:]
+        return [self.number(Node("job", *name)) for name in names]
 
     def sort(self, numbers: Iterable[int]) -> Iterable[int]:
         """Keep the order of the index: last updated first."""
@@ -111,19 +103,21 @@ class _Page:
         self.numbers: dict[str, int] = {}
         self._columns: dict[int, list[str]] = {}
 
-    def number(self, ref: GraphNodeRef) -> int:
-        return self.view.representative(self.graph.number(ref))
+    def number(self, node: Node) -> int:
+        return self.view.representative(self.graph.number(node))
 
     def id(self, number: int) -> str:
-        node_id = self.graph.ref(number).id
+        node_id = format_node_id(self.graph.node(number))
         self.numbers[node_id] = number
         return node_id
 
     def columns(self, number: int) -> list[str]:
         if number not in self._columns:
-            ref = self.graph.ref(number)
-            is_dataset = ref.kind == "dataset"
-            self._columns[number] = column_names(self.index, DatasetName(*ref.name.key)) if is_dataset else []
+            node = self.graph.node(number)
+            is_dataset = node.kind == "dataset"
+            self._columns[number] = (
+                column_names(self.index, DatasetName(node.namespace, node.name)) if is_dataset else []
+            )
         return self._columns[number]
 
     def size(self, number: int) -> Size:
@@ -161,13 +155,13 @@ class Expansion(Struct, frozen=True):
     """A node that the user expanded, and the side."""
 
     side: Side
-    node: GraphNodeRef
+    node: Node
 
 
 class GraphRequest(Struct, frozen=True):
     """The part of the graph to show."""
 
-    centre: GraphNodeRef
+    centre: Node
     expansions: tuple[Expansion, ...] = ()
     depth: int = 1
     as_of: datetime | None = None
@@ -236,7 +230,7 @@ def build_lineage_graph(index: IndexReader, request: GraphRequest) -> LineageGra
     """Build the graph around a node."""
     page = _Page(index, request.as_of)
     centre = page.number(request.centre)
-    _require(index, request.centre, page.graph.ref(centre))
+    _require(index, request.centre, page.graph.node(centre))
     # A dataset is one hop from another over a job.
     steps = 2 * request.depth if request.centre.kind == "dataset" else 2 * request.depth - 1
     nodes = traverse(
@@ -252,26 +246,23 @@ def build_lineage_graph(index: IndexReader, request: GraphRequest) -> LineageGra
     return _build_view(page, centre, boxes, is_grouped=request.is_grouped)
 
 
-def build_path_graph(
-    index: IndexReader, start: GraphNodeRef, end: GraphNodeRef, as_of: datetime | None = None
-) -> LineageGraphView:
+def build_path_graph(index: IndexReader, start: Node, end: Node, as_of: datetime | None = None) -> LineageGraphView:
     """Build the graph of a shortest path between two nodes, in either direction."""
     page = _Page(index, as_of)
     ends = page.number(start), page.number(end)
     path = find_shortest_path(page.view, *ends) or find_shortest_path(page.view, *ends[::-1])
     if path is None:
-        raise UnknownNameError(f"No path between {start.name.name} and {end.name.name}.")
+        raise UnknownNameError(f"No path between {start.name} and {end.name}.")
     return _build_view(page, ends[0], page.layout(path), is_grouped=False)
 
 
 _Boxes = dict[str, Box]
 
 
-def _require(index: IndexReader, requested: GraphNodeRef, node: GraphNodeRef) -> None:
-    exists = index.has_dataset(*requested.name.key) if requested.kind == "dataset" else index.has_job(*node.name.key)
-    if not exists:
-        names = index.dataset_page("", 1000)[0] if requested.kind == "dataset" else index.job_page("", 1000)[0]
-        raise UnknownNameError.of(requested.kind, requested.name.name, [row["name"] for row in names])
+def _require(index: IndexReader, requested: Node, node: Node) -> None:
+    exists = index.has_dataset if requested.kind == "dataset" else index.has_job
+    if not exists(node.namespace, node.name):
+        raise UnknownNameError.of_entity(index, requested.kind, requested.name)
 
 
 def _expand(page: _Page, boxes: _Boxes, expansion: Expansion) -> _Boxes:
@@ -300,7 +291,7 @@ def _expand(page: _Page, boxes: _Boxes, expansion: Expansion) -> _Boxes:
 
 def _build_view(page: _Page, centre: int, boxes: _Boxes, *, is_grouped: bool) -> LineageGraphView:
     numbers = {page.numbers[node_id]: node_id for node_id in boxes}
-    group_of = {node_id: page.graph.ref(number).name.namespace for number, node_id in numbers.items()}
+    group_of = {node_id: page.graph.node(number).namespace for number, node_id in numbers.items()}
     if is_grouped:
         boxes = group_into_bands(boxes, group_of, SPACING.node, GROUP_PAD + GROUP_HEAD)
     traversal = connect_nodes(page.view, dict.fromkeys(numbers, 0))
@@ -332,7 +323,7 @@ def _edges(page: _Page, numbers: Sequence[int]) -> tuple[LineageGraphEdge, ...]:
     """Return the column edges between the datasets of the page, over in-memory frames."""
     graph = LazyColumnGraph(page.index, page.as_of)
     positions: dict[tuple[str, tuple[str, str]], int] = {
-        (ref.kind, ref.name.key): i for i, ref in enumerate(map(page.graph.ref, numbers))
+        (node.kind, (node.namespace, node.name)): i for i, node in enumerate(map(page.graph.node, numbers))
     }
     starts = [number for kind, name in positions if kind == "dataset" for number in graph.columns_of(*name)]
     edges = traverse_columns(graph, starts, depth=1, limit=UNLIMITED, is_hidden=graph.is_frame).edges
@@ -383,16 +374,16 @@ def _is_operation(edge: TraversedEdge | AdjacentColumn) -> bool:
 
 
 def _node(page: _Page, visited: VisitedNode, box: Box) -> LineageGraphNode:
-    ref = page.graph.ref(visited.number)
+    node = page.graph.node(visited.number)
     names = page.columns(visited.number)
-    run = page.index.runs_of_job(ref.name.key, 1) if ref.kind == "job" else []
-    is_notebook = ref.kind == "job" and ref.name.namespace == NOTEBOOK_NAMESPACE
+    run = page.index.runs_of_job((node.namespace, node.name), 1) if node.kind == "job" else []
+    is_notebook = node.kind == "job" and node.namespace == NOTEBOOK_NAMESPACE
     return LineageGraphNode(
-        id=ref.id,
-        kind=ref.kind,
-        namespace=ref.name.namespace,
-        name=ref.name.name,
-        label=_label(ref.name),
+        id=format_node_id(node),
+        kind=node.kind,
+        namespace=node.namespace,
+        name=node.name,
+        label=last_segment(node.name) or node.name,
         box=box,
         columns=tuple(Field(name, None) for name in names[:MAX_COLUMNS]),
         column_total=len(names),
@@ -402,8 +393,3 @@ def _node(page: _Page, visited: VisitedNode, box: Box) -> LineageGraphNode:
         at=from_epoch_micros(run[0].start_time) if run else None,
         session_id=run[0].session_id if run and is_notebook else None,
     )
-
-
-def _label(name: EntityName) -> str:
-    """Return the last part of a path."""
-    return name.name.rstrip("/").rsplit("/", 1)[-1] or name.name

@@ -21,10 +21,9 @@ from clew.query import search
 from clew.query.context import QueryResources
 from clew.query.entities.model import CatalogRun
 from clew.query.entities.runs import to_run
+from clew.query.graph.nodes import NodeKind
 from clew.query.model import State, from_epoch_micros
 from clew.query.quality import QualityCounts, load_run_assertions
-
-NodeKind = Literal["dataset", "job"]
 
 
 class EntityName(Struct, frozen=True, order=True):

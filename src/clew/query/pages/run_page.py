@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from clew.errors import UsageError
-from clew.events.notebook import split_cell_name
 from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.traversal import UNLIMITED, Traversal, TraversedEdge, breadth_first, traverse_columns
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
-from clew.query.model import CellExecution, LineageStep, NotebookRun, Transformation
+from clew.query.model import (
+    CellExecution,
+    LineageStep,
+    NotebookRun,
+    Transformation,
+    indirect_phrase,
+    is_intermediate_frame,
+)
 from clew.query.notebooks.reports import peak_memory_mb, total_ms
 from clew.query.notebooks.session import RunStates, display_name, find_error_line, split_script, track_states
 from clew.query.pages.run_page_model import (
     CardMetrics,
     CellMetrics,
-    ColumnAddress,
     ColumnExplanation,
     ExplanationStep,
     Lane,
@@ -35,7 +40,6 @@ from clew.query.pages.run_page_model import (
     RunPage,
     SentencePart,
 )
-from clew.query.upstream import DEFAULT_INDIRECT_PHRASE, INDIRECT_PHRASES
 
 READS_WIDTH = 264
 CELLS_WIDTH = 580
@@ -133,7 +137,7 @@ def _explanation_tree(step: LineageStep, cells: Mapping[str, int | None]) -> Exp
 
 
 def _step_order(step: LineageStep) -> tuple[bool, str, str]:
-    return step.edge is not None and step.edge.type == "INDIRECT", display_name(step.dataset), step.column or ""
+    return step.is_indirect, display_name(step.dataset), step.column or ""
 
 
 def _sentence(run_states: RunStates, root: Port) -> tuple[SentencePart, ...]:
@@ -153,7 +157,11 @@ def _sentence(run_states: RunStates, root: Port) -> tuple[SentencePart, ...]:
         *_source_parts(run_states, [graph.ports[edge.start] for edge in leaves if edge.path.type == "DIRECT"]),
         *_indirect_parts(
             run_states,
-            [(_indirect_phrase(edge.path), graph.ports[edge.start]) for edge in leaves if edge.path.type == "INDIRECT"],
+            [
+                (indirect_phrase(edge.path.subtype), graph.ports[edge.start])
+                for edge in leaves
+                if edge.path.type == "INDIRECT"
+            ],
         ),
         _summary_part(edges),
     )
@@ -196,10 +204,6 @@ class _RunGraph:
 
     def _order(self, edge: PageEdge) -> tuple[bool, str, str]:
         return edge.type == "INDIRECT", self._labels[edge.source.state], edge.source.column or ""
-
-
-def _indirect_phrase(path: Transformation) -> str:
-    return INDIRECT_PHRASES.get(path.subtype or "", DEFAULT_INDIRECT_PHRASE)
 
 
 def _code_parts(run_states: RunStates, edges: Iterable[TraversedEdge]) -> list[SentencePart]:
@@ -283,12 +287,11 @@ def _cell_of(state: PageState, operations: Sequence[PageOperation]) -> int | Non
 def _final_states(states: Sequence[PageState]) -> set[str]:
     """Return the last state of each dataset, without intermediate frames."""
     last_positions = {(state.namespace, state.name): position for position, state in enumerate(states)}
-    return {f"state:{position}" for position in last_positions.values() if not is_intermediate_state(states[position])}
+    return {f"state:{position}" for position in last_positions.values() if not _is_intermediate(states[position])}
 
 
-def is_intermediate_state(state: PageState) -> bool:
-    """Return whether a state is a frame that was never assigned to a variable."""
-    return state.kind == "frame" and split_cell_name(state.name) is not None
+def _is_intermediate(state: PageState) -> bool:
+    return is_intermediate_frame(state.namespace, state.name)
 
 
 def build_graph_views(
@@ -367,15 +370,11 @@ MAX_EDGES = 20_000
 MAX_SOURCE_CHARS = 20_000
 
 
-def build_run_page(
-    run: NotebookRun, *, focus: ColumnAddress | None = None, upstream: LineageStep | None = None
-) -> RunPage:
-    """Build the page of `run`, focused on the column of `upstream`, on `focus`, or on one that the run wrote."""
+def build_run_page(run: NotebookRun, *, upstream: LineageStep | None = None) -> RunPage:
+    """Build the page of `run`, focused on the column of `upstream`, or on one that the run wrote."""
     whole, run = run, split_script(run)
     run_states = track_states(run)
-    if upstream is not None:
-        focus = ColumnAddress(upstream.dataset, upstream.version, upstream.column)
-    port = _default_focus(run_states) if focus is None else _find_port(run_states, focus, run.notebook)
+    port = _default_focus(run_states) if upstream is None else _find_port(run_states, upstream, run.notebook)
     cells = _page_cells(run, run_states)
     cell_positions = {cell.execution_id: position for position, cell in enumerate(run.cells)}
     operation_cells = {operation.run_uuid: cell_positions.get(operation.execution_id) for operation in run.operations}
@@ -397,7 +396,7 @@ def build_run_page(
     )
 
 
-def _find_port(run_states: RunStates, focus: ColumnAddress, notebook: str) -> Port:
+def _find_port(run_states: RunStates, focus: LineageStep, notebook: str) -> Port:
     """Find the last state with that name, version and column."""
     for position in reversed(range(len(run_states.states))):
         state = run_states.states[position]
@@ -508,7 +507,7 @@ def _final_frames(operations: Iterable[PageOperation], run_states: RunStates) ->
     last_positions = {
         run_states.states[i].name: i for op in operations for i in op.outputs if run_states.states[i].kind == "frame"
     }
-    return tuple(i for i in last_positions.values() if not is_intermediate_state(run_states.states[i]))
+    return tuple(i for i in last_positions.values() if not _is_intermediate(run_states.states[i]))
 
 
 def _title(cell: CellExecution, frames: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.query.layout import Box
-from clew.query.model import CellState, DatasetName, EdgeType, Field, LostLineage
+from clew.query.model import CellState, EdgeType, Field, LostLineage
 from clew.query.model import State as RunState
 
 Flag = Literal["opaque", "inferred"]
@@ -89,14 +89,6 @@ class PageCell(Struct, frozen=True, rename="camel"):
     start_memory_mb: float | None
     end_memory_mb: float | None
     frames: tuple[int, ...]
-
-
-class ColumnAddress(Struct, frozen=True):
-    """A column by name; without a version, of the last one."""
-
-    dataset: DatasetName
-    version: str | None
-    column: str | None
 
 
 class Port(Struct, frozen=True, rename="camel"):

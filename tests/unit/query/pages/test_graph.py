@@ -18,11 +18,11 @@ from clew.index.extract.extractor import ChangeExtractor
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.context import QueryResources
+from clew.query.graph.nodes import Node
 from clew.query.layout import Box
 from clew.query.names import UnknownNameError
 from clew.query.pages import graph
 from clew.query.pages.entities import build_dataset_view, build_job_view, build_run_changes, build_run_view
-from clew.query.pages.graph import GraphNodeRef
 from clew.query.pages.lists import EntityName, build_activity, list_datasets, list_jobs, list_runs, search_all
 
 SHOP = runpy.run_path(str(PAGE_TESTS / "shop.py"))
@@ -55,8 +55,8 @@ def resources(index_location: IndexLocation) -> Iterator[QueryResources]:
         yield query_resources
 
 
-def _node(name: str) -> GraphNodeRef:
-    return GraphNodeRef("dataset", EntityName(WAREHOUSE, name))
+def _node(name: str) -> Node:
+    return Node("dataset", WAREHOUSE, name)
 
 
 def _boxes_by_label(view: graph.LineageGraphView) -> dict[str, Box]:
@@ -181,8 +181,8 @@ def test_path_graph_has_only_the_path(index: IndexReader) -> None:
 
 @pytest.mark.parametrize("name", [*SHOP["NAMES"].values(), "a/b:c?d&e=f %2F", ""], ids=repr)
 def test_node_id_round_trip(name: str) -> None:
-    node = GraphNodeRef("job", EntityName(name, name or "x"))
-    assert GraphNodeRef.parse(node.id) == node
+    node = Node("job", name, name or "x")
+    assert graph.parse_node_id(graph.format_node_id(node)) == node
 
 
 def test_notebook_edges_connect_input_and_output_files(notebook_events: Any) -> None:
@@ -194,9 +194,7 @@ def test_notebook_edges_connect_input_and_output_files(notebook_events: Any) -> 
     )
     session.operation("save", "totals.csv", {"total": [("paid@1", "total")]}, code="paid.to_csv(path)")
     with IndexReader(notebook_events.index_events()) as index:
-        view = graph.build_lineage_graph(
-            index, graph.GraphRequest(GraphNodeRef("dataset", EntityName("file", "/data/totals.csv")))
-        )
+        view = graph.build_lineage_graph(index, graph.GraphRequest(Node("dataset", "file", "/data/totals.csv")))
     assert [node.label for node in view.nodes] == ["orders.csv", "orders", "totals.csv"]
     assert {(view.nodes[edge.source.state].label, view.nodes[edge.job or 0].label) for edge in view.edges} == {
         ("orders.csv", "orders")
@@ -214,7 +212,7 @@ def test_graph_links_a_renamed_dataset_and_lineage_without_a_job(scenario: Any) 
     scenario.rename("old", "new")
     scenario.dataset("copy", columnLineage=column_lineage({"x": "new.x"}))
     with IndexReader(scenario.index_events()) as index:
-        request = graph.GraphRequest(GraphNodeRef("dataset", EntityName("db", "copy")), depth=3)
+        request = graph.GraphRequest(Node("dataset", "db", "copy"), depth=3)
         view = graph.build_lineage_graph(index, request)
     assert [(link.source.rsplit("/", 1)[-1], link.target.rsplit("/", 1)[-1]) for link in view.links] == [
         ("raw", "load"),

@@ -12,11 +12,11 @@ from msgspec import structs
 from tests.support.paths import ROOT
 
 from clew.errors import UsageError
-from clew.query.model import CellExecution, DatasetName, Field, NotebookRun
+from clew.query.model import CellExecution, DatasetName, Field, LineageStep, NotebookRun
 from clew.query.notebooks.session import display_name
 from clew.query.pages import run_page as module
 from clew.query.pages.run_page import build_run_page
-from clew.query.pages.run_page_model import ColumnAddress, PageEdge, Port, RunPage
+from clew.query.pages.run_page_model import PageEdge, Port, RunPage
 
 SAMPLE = runpy.run_path(str(ROOT / "tests" / "e2e" / "page" / "orders_run.py"))
 GOLDEN = ROOT / "web" / "test" / "orders-page.json"
@@ -208,20 +208,20 @@ def test_default_focus_is_the_last_traced_column_written() -> None:
     assert _port_name(page, page.focus) == "daily_revenue.parquet.orders"
 
 
+def _column_of_net(version: str | None, column: str) -> LineageStep:
+    return LineageStep(DatasetName("marimo", "orders/net"), version, column, None, None, None, ())
+
+
 @pytest.mark.parametrize(("version", "expected"), [(None, "net@3.price"), ("1", "net@1.price")])
 def test_focus_without_a_version_is_the_latest_version(version: str | None, expected: str) -> None:
-    page = build_run_page(
-        SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), version, "price")
-    )
+    page = build_run_page(SAMPLE["orders_run"](), upstream=_column_of_net(version, "price"))
     assert page.focus is not None
     assert _port_name(page, page.focus) == expected
 
 
 def test_rejects_an_unknown_focus() -> None:
     with pytest.raises(UsageError, match=r"No column 'net · nothing' in this run of orders\.py"):
-        build_run_page(
-            SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), None, "nothing")
-        )
+        build_run_page(SAMPLE["orders_run"](), upstream=_column_of_net(None, "nothing"))
 
 
 def test_page_of_an_empty_run() -> None:
