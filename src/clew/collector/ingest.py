@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.collector.file_import import guess_stream
 from clew.eventlog.writer import LogEntry
 from clew.events.decoding import Document, RejectedError
 from clew.events.ids import to_single_line
@@ -68,13 +69,19 @@ def split_payload(payload: bytes) -> list[bytes]:
 
 
 def check_event(stream: Stream, source: str, body: bytes, principal: Principal) -> IngestResult:
-    """Check an event and the principal's access to its namespace."""
+    """Check an event and the principal's access to its namespace.
+
+    A runtime or DataFrame event that was sent to the endpoint of OpenLineage events goes to its own stream.
+    """
     error = None
     try:
         validate_event(stream, body)
     except RejectedError as exc:
         if exc.reason.is_permanent:
             return IngestResult(None, exc)
+        actual = guess_stream(body)
+        if stream == Stream.OPENLINEAGE != actual:
+            return check_event(actual, source, body, principal)
         error = exc
     if not principal.is_unrestricted:
         try:

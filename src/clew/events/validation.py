@@ -166,7 +166,7 @@ _REVISION = re.compile(
     r"https?://(?:raw\.githubusercontent\.com/[^/]+/[^/]+|[^?#]+/(?:blob|raw|tree|src))/(?P<ref>refs/tags/|refs/heads/)?"
     r"(?P<name>[^/?#]+)/"
 )
-_COMMIT_OR_VERSION = re.compile(r"[0-9a-f]{7,64}|.*\d+[.-]\d+.*|[vV]\d+")
+_COMMIT_OR_VERSION = re.compile(r"[0-9a-f]{7,64}|.*\d+[.-]\d+.*|[vV]?\d+")
 _BRANCH = re.compile(r"https?://[^?#]*/(?P<name>main|master|trunk|develop|dev|head|latest)/", re.IGNORECASE)
 # Spec: `{prefix}_{name}`; the example `bigQuery_statistics` has parts in camel case.
 _FACET_KEY = re.compile(r"[a-z][a-zA-Z0-9]*(?:_[a-z0-9][a-zA-Z0-9]*)+")
@@ -232,7 +232,7 @@ def _check_facet_key(path: str, place: str, name: str) -> Iterator[LintWarning]:
 
 
 def _check_schema_pointer(path: str, place: str, name: str, url: str) -> Iterator[LintWarning]:
-    """Check that the URL points to a definition, and the name of the definition of a custom facet."""
+    """Check that the URL points to a definition, and for a custom facet its name and that it has a version."""
     document, _, pointer = url.partition("#")
     schema_name = pointer.rpartition("/")[2] or document.rpartition("/")[2].removesuffix(".json")
     if not pointer.startswith("/"):
@@ -240,6 +240,10 @@ def _check_schema_pointer(path: str, place: str, name: str, url: str) -> Iterato
         yield LintWarning("schema-pointer", path, message)
     if not _is_custom(name) or "_" not in name:
         return
+    has_version = "/refs/tags/" in document or any(map(_COMMIT_OR_VERSION.fullmatch, document.split("/")[3:]))
+    if not has_version and not any(_check_schema_url(path, url)):
+        message = "The schema URL names no version, so its schema may change. Add a version, a tag or a commit."
+        yield LintWarning("schema-url", path, message)
     prefix_and_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     expected = [f"{prefix_and_name}{entity}Facet" for entity in _ENTITIES[place][0]]
     if schema_name not in expected:

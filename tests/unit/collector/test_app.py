@@ -92,6 +92,20 @@ def test_stores_documented_events(stream: str, event: dict[str, Any], client: Te
     assert [(record.stream, json.loads(record.body)) for record in read_records(log)] == [(stream, event)]
 
 
+def test_stores_documented_events_of_all_streams_by_one_endpoint(client: TestClient, log: LogWriter) -> None:
+    for event in DOCUMENTED_EVENTS.values():
+        assert client.post(LINEAGE, json=event).status_code == 201
+    late = [{**event, "session_id": "later"} for event in DOCUMENTED_EVENTS.values()]
+    assert client.post(f"{LINEAGE}/batch", json=late).json()["status"] == "success"
+    assert [record.stream for record in read_records(log)] == [*DOCUMENTED_EVENTS, *DOCUMENTED_EVENTS]
+
+
+def test_the_reason_of_an_invalid_notebook_event_is_that_of_its_stream(client: TestClient) -> None:
+    response = client.post(LINEAGE, json={"event_type": "dataframe_lineage", "session_id": "s"})
+    assert (response.status_code, response.json()["reason"]) == (422, "no_identity")
+    assert "execution_id" in response.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("encoding", "encode"),
     [

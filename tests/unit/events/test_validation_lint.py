@@ -39,6 +39,24 @@ def test_lint_event(event: dict[str, Any], expected: list[tuple[str, str]]) -> N
 
 
 @pytest.mark.parametrize(
+    ("document", "has_version"),
+    [
+        ("https://example.com/schemas/v2/x.json", True),
+        ("https://example.com/schemas/x-1.2.json", True),
+        (f"{SCHEMAS}/blob/9f1c2ab/x.json", True),
+        (f"{SCHEMAS}/blob/refs/tags/stable/x.json", True),
+        ("https://example.com/0/x.json", True),
+        ("https://example.com/x.json", False),
+        ("https://1.2.example.com/x.json", False),
+        ("https://example.com/main/x.json", False),
+    ],
+)
+def test_the_schema_of_a_custom_facet_has_a_version(document: str, has_version: bool) -> None:
+    event = custom("acme_cost", f"{document}#/$defs/AcmeCostJobFacet")
+    assert lint(event) == ([] if has_version else [("schema-url", "/job/facets/acme_cost/_schemaURL")])
+
+
+@pytest.mark.parametrize(
     ("url", "is_on_branch"),
     [
         (SPEC, False),

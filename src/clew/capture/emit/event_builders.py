@@ -197,11 +197,14 @@ class OperationEvents:
         """Map output columns to direct sources in dot notation; a dot within a label is escaped."""
         output = self._label(self.record.output)
         return {
-            f"{output}.{_escape_dots(label)}": [
-                f"{self._label(version)}.{_escape_dots(column)}"
-                for (version, column), flags in sources.items()
-                if flags & DIRECT
-            ]
+            # Versions of a loop may have the same name.
+            f"{output}.{_escape_dots(label)}": list(
+                dict.fromkeys(
+                    f"{self._label(version)}.{_escape_dots(column)}"
+                    for (version, column), flags in sources.items()
+                    if flags & DIRECT
+                )
+            )
             for label, sources in self.fields.items()
         }
 

@@ -32,10 +32,12 @@ _STATEMENT_ENDS = (
     "RETURN_VALUE",
     "RETURN_CONST",
 )
-# What follows an expression whose value is assigned to a name, returned or displayed.
-_KEEPING = frozenset(
-    "STORE_NAME STORE_GLOBAL STORE_DEREF RETURN_VALUE POP_TOP PRINT_EXPR CALL_INTRINSIC_1 COPY".split()
-)
+# Instructions that assign, return or display a value.
+_ASSIGNMENTS = frozenset(["STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_FAST"])
+_DISPLAYS = frozenset(["RETURN_VALUE", "YIELD_VALUE", "POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"])
+_DISPLAY_FUNCTIONS = frozenset(["print", "display"])
+# Instructions that put a value into a tuple, another container or a text.
+_BUILDERS = ("BUILD_", "FORMAT_", "CONVERT_VALUE")
 _CONTAINER_STORES = ("STORE_SUBSCR", "STORE_ATTR")
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
 _ITEM_READS = ("BINARY_SUBSCR", "BINARY_OP_SUBSCR")
@@ -194,8 +196,72 @@ def is_result_kept(code: CodeType, instruction: int) -> bool:
     """Return whether user code assigns the result of an instruction to a name, returns it or displays it."""
     if code.co_name == "<lambda>" or not is_user_code(code):
         return False
-    following = next((step.opname for step in dis.get_instructions(code) if step.offset > instruction), "")
-    return following in _KEEPING or following.startswith("STORE_FAST")
+    # The number of values above the result on the stack, and whether the result is an item of a display.
+    above, is_item, target = 0, False, 0
+    for step in dis.get_instructions(code):
+        name = step.opname
+        if step.offset <= instruction or step.offset < target or name in _CALL_PREFIXES:
+            continue
+        if name == "JUMP_FORWARD" or (name.endswith("_OR_POP") and not above):
+            # `x = df["a"].sum() if known else 0` and `df["a"].sum() or 0`
+            target = step.argval
+        elif name == "SWAP":
+            # `x, y = df["a"].sum(), df["a"].max()`
+            above = (step.arg or 0) - 1 if not above else 0 if above == (step.arg or 0) - 1 else above
+        elif name == "COPY" and step.arg == above + 1:
+            # `x = y = ...` and `(x := ...)`
+            return not is_item
+        else:
+            popped, pushed = _stack_use(step)
+            if popped > above:
+                if not name.startswith(_BUILDERS):
+                    return _keeps_operand(code, step, is_item=is_item)
+                above, is_item = 0, True
+            elif step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+                return False
+            else:
+                above += pushed - popped
+    return False
+
+
+def _keeps_operand(code: CodeType, step: dis.Instruction, *, is_item: bool) -> bool:
+    """Return whether an instruction assigns, returns, displays or prints its operand, or the item of a display."""
+    name = step.opname
+    if name in _CALLS:
+        return _called_name(code, step.offset) in _DISPLAY_FUNCTIONS
+    if name == "UNPACK_SEQUENCE":
+        return is_item
+    # Later uses of a container that a variable holds find the frame of the item.
+    return name in _DISPLAYS or (name.partition("__")[0] in _ASSIGNMENTS or name.startswith("STORE_FAST")) > is_item
+
+
+def _stack_use(step: dis.Instruction) -> tuple[int, int]:
+    """Return how many values an instruction pops from the stack and pushes."""
+    name, effect = step.opname, dis.stack_effect(step.opcode, step.arg, jump=False)
+    if name in _CALLS:
+        # The callable and its receiver, and the names of keywords.
+        popped = (step.arg or 0) + 2 + (name == "CALL_KW")
+        return popped, 1
+    if name.startswith("STORE_"):
+        stored = name.count("STORE_FAST") or -effect
+        return stored, stored + effect
+    if name in ("COPY", "PUSH_NULL") or (name.startswith("LOAD_") and name not in _ATTRIBUTES):
+        return 0, effect
+    if name in (*_ATTRIBUTES, "UNPACK_SEQUENCE", "YIELD_VALUE"):
+        return 1, effect + 1
+    pushed = 0 if name in _DISPLAYS else 1
+    return pushed - effect, pushed
+
+
+def _called_name(code: CodeType, call: int) -> str | None:
+    """Return the name of the function of a call with positional arguments; None for a method."""
+    spans = operand_spans(code, call)
+    before = [
+        step
+        for step in dis.get_instructions(code)
+        if spans and step.offset < spans[0][0] and step.opname not in ("PUSH_NULL", "NOP", "EXTENDED_ARG")
+    ]
+    return str(before[-1].argval) if before and before[-1].opname in ("LOAD_NAME", "LOAD_GLOBAL") else None
 
 
 def _is_reentrant(code: CodeType) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _OPERATION_NODES = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Calls whose parameters belong to the method that follows, and the name of the first one.
 _GROUPINGS = {"groupby": "by", "resample": "rule", "rolling": "window", "expanding": "min_periods", "ewm": "com"}
 _MAX_SOURCE_CHARS = 100_000
@@ -102,6 +103,28 @@ class SourceText:
                         (node, statement, is_top_level)
                     )
         return operations
+
+    @cached_property
+    def operands_by_range(self) -> dict[tuple[int, int, int, int], tuple[ast.expr, ast.stmt, bool]]:
+        """Operands of nodes that are no expression themselves, by the range of the node.
+
+        These are the targets of `x += y`, and what loops and comprehensions iterate over: Python 3.11 and 3.12 report
+        the range of the whole loop for an iteration.
+        """
+        operands = {}
+        for statement, is_top_level in _iter_statements(self.tree):
+            for node in (statement, *_iter_own_nodes(statement)):
+                operand: ast.expr | None = None
+                if isinstance(node, (ast.For, ast.AsyncFor)):
+                    operand = node.iter
+                elif isinstance(node, _COMPREHENSIONS):
+                    operand = node.generators[0].iter
+                elif isinstance(node, ast.AugAssign):
+                    operand = node.target
+                if operand is not None and isinstance(node, (ast.expr, ast.stmt)):
+                    span = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+                    operands[span] = operand, statement, is_top_level
+        return operands
 
     @cached_property
     def _assignments(self) -> dict[str, list[tuple[int, str | None]]]:
@@ -254,11 +277,16 @@ class SourceMap:
 
 def _find_operation(source: SourceText, line: int, end_line: int, column: int, end_column: int) -> SourceLocation:
     start = (line, column)
-    candidates = [
-        (node, statement, is_top_level)
-        for node, statement, is_top_level in source.operations_by_end.get((end_line, end_column), ())
-        if (node.lineno, node.col_offset) <= start
-    ]
+    operand = source.operands_by_range.get((line, column, end_line, end_column))
+    candidates = (
+        [operand]
+        if operand is not None
+        else [
+            (node, statement, is_top_level)
+            for node, statement, is_top_level in source.operations_by_end.get((end_line, end_column), ())
+            if (node.lineno, node.col_offset) <= start
+        ]
+    )
     if not candidates:
         return SourceLocation("", line, end_line, None, {}, is_top_level=False)
     node, statement, is_top_level = max(
@@ -309,6 +337,8 @@ def _assigned_variable(node: ast.expr, statement: ast.stmt) -> str | None:
             (name for target in statement.targets for name in [_assigned_name(target, statement.value, node)] if name),
             None,
         )
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        return statement.target.id if statement.target is node else None
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
         return _assigned_name(statement.target, statement.value, node)
     for inner in _iter_own_nodes(statement):

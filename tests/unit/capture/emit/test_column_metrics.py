@@ -76,6 +76,8 @@ def test_columns_after_the_deadline_are_omitted() -> None:
     [
         pd.DataFrame({"a": [1, 2], "b": ["x", "longer text"]}),
         pd.DataFrame({"a": ["x", None]}, dtype=object),
+        # The garbage collector keeps a header for containers.
+        pd.DataFrame({"a": [[1], {"b": 2}], "b": [{1, 2}, (1,)]}),
         pd.DataFrame({"c": pd.Categorical(["x", "y", "x"])}, index=["p", "q", "r"]),
         pd.DataFrame({"d": pd.date_range("2020", periods=3), "e": pd.array([1, None, 3], dtype="Int64")}),
     ],

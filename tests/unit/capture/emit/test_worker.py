@@ -320,7 +320,7 @@ def test_killed_script_keeps_its_operations(tmp_path: Path) -> None:
 
 
 def test_long_operation_without_a_frame_is_complete(tmp_path: Path) -> None:
-    source = "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\nprint(df.agg(lambda column: len(input())))\n"
+    source = "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\nlen(df.agg(lambda column: len(input())))\n"
     with run_paused(source, tmp_path) as kernel:
         assert kernel.stdin is not None
         running = wait_for(lambda: start_of(tmp_path, "job/job/dataframe_agg"), kernel)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -33,6 +34,14 @@ def locate_mark(source: str) -> SourceLocation:
         def __setitem__(self, key: object, value: object) -> None:
             record(self)
 
+        def __iter__(self) -> Iterator[object]:
+            record(self)
+            return iter(())
+
+        def __iadd__(self, other: object) -> Self:
+            record(self)
+            return self
+
         def mark(self, *_: object, **__: object) -> Marked:
             return record(self)
 
@@ -57,6 +66,13 @@ def locate_mark(source: str) -> SourceLocation:
         ("one, two = 1, m.mark()", "m.mark()", (1, 1), "two"),
         ("out: object = m.mark()", "m.mark()", (1, 1), "out"),
         ("if (out := m.mark()):\n    pass", "m.mark()", (1, 1), "out"),
+        ("for key, part in m.mark(1):\n    f(part)", "m.mark(1)", (1, 1), None),
+        ("for part in (\n    m['a']\n):\n    f(part)\nelse:\n    pass", "m['a']", (2, 2), None),
+        ("m += 1", "m += 1", (1, 1), "m"),
+        ("m += m.mark()", "m += m.mark()", (1, 1), "m"),
+        ("out = f(part for part in m.mark(1))", "m.mark(1)", (1, 1), None),
+        ("out = [f(part) for part in m.mark(1)]", "m.mark(1)", (1, 1), None),
+        ("out = f({key: part for key, part in m['a']})", "m['a']", (1, 1), None),
         ("def g():\n    t = m.mark()\ng()", "m.mark()", (2, 2), "t"),
         ("naïve = 'é'; out = m.mark('ü')", "m.mark('ü')", (1, 1), "out"),
         ("for x in [1]:\n    out = m.mark(x)", "m.mark(x)", (2, 2), "out"),

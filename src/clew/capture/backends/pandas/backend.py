@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from pandas._libs.lib import memory_usage_of_objects
 from pandas.core.generic import NDFrame
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 from pandas.core.groupby.indexing import GroupByNthSelector
@@ -248,8 +249,8 @@ def _sample_positions(rows: int) -> Any:
 
 def _object_bytes(values: Any) -> int:
     """Return the memory of the objects in an array; that of many is estimated from a sample."""
-    items: list[Any] = values.ravel()
+    items = values.ravel()
     if len(items) <= SAMPLE_ROWS:
-        return sum([item.__sizeof__() for item in items])
+        return int(memory_usage_of_objects(items))
     sample = items[_sample_positions(len(items))[:: SAMPLE_ROWS // 1_000]]
-    return int(sum([item.__sizeof__() for item in sample]) * len(items) / len(sample))
+    return int(memory_usage_of_objects(sample) * len(items) / len(sample))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 from pandas.core.common import pipe
+from pandas.core.generic import NDFrame
 
 from clew.capture.backends.base import Call, Rule, enqueue
 from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of, snapshot_frame
@@ -63,6 +64,7 @@ _clock = time.perf_counter
 # Scalars that pandas returns; those of NumPy besides.
 _VALUE_TYPES = frozenset([int, float, str, bool, complex, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval])
 _PIPE_CODE = pipe.__code__
+_FRAME_PIPE_CODE = NDFrame.pipe.__code__
 _MAX_ITEMS_COMPARED = 64
 
 
@@ -123,6 +125,9 @@ def record_output(
     if caller.f_code is _PIPE_CODE and caller.f_back is not None and caller.f_back.f_back is not None:
         # `df.pipe(pd.merge, other)` calls pandas from two functions of pandas.
         caller = caller.f_back.f_back
+    if caller.f_code is _FRAME_PIPE_CODE and caller.f_back is not None:
+        # `df.pipe(function)` passes a copy since pandas 3.
+        caller, method = caller.f_back, "pipe"
     if not started:
         # An untimed call: use its end as the timestamp, with a duration of 0.
         started = ended = ended or _clock()

@@ -439,13 +439,16 @@ def trace_np_column_stack(call: Call) -> None:
 
 def trace_ufunc(call: Call) -> None:
     """Trace np.log(series), np.maximum(frame, 0): elementwise, or a reduction by `np.add.reduce`."""
+    ufunc, method = call.args[:2]
+    # With a prefix: `np.add` is not the method `add` of a frame.
+    call.name = f"ufunc.{ufunc.__name__ if method == '__call__' else method}"
     if isinstance(call.receiver, pd.DataFrame):
         call.pre_state = current_version(call.receiver)
         call.args = call.args[2:]
         per_column_rule(TRANSFORMATION)(call)
         return
     lineages = [lineage_or_empty(value) for value in call.args if isinstance(value, pd.Series)]
-    step = AGGREGATION if call.args[1] == "reduce" else TRANSFORMATION
+    step = AGGREGATION if method == "reduce" else TRANSFORMATION
     provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), step)
     rows = union(*[lineage.rows for lineage in lineages]) or None
     _assign_to_results(call, provenance, SeriesLineage({}, lineages[0].index, rows) if lineages else None)

@@ -93,11 +93,65 @@ def test_series_and_scalars_in_variables_are_recorded(
         ("out = (df['a'] * 2 + df['b']).abs().round()", ["round"]),
         ("out = float(df['a'].sum())", []),
         ("for i in range(50):\n    out = df['a'].sum()", ["sum"]),
+        ("print('a:', df['a'].sum())", ["sum"]),
+        ("print(f'{df.a.sum()} of {df.b.max():.2f}')", ["sum", "max"]),
+        ("low, high = df['a'].min(), df['a'].max()", ["min", "max"]),
+        ("a, b, c, d = df['a'].min(), df['a'].max(), 3, 4", ["min", "max"]),
+        ("df['a'].min(), df['a'].max()", ["min", "max"]),
+        ("{'low': df['a'].min(), 'high': df['a'].max()}", ["min", "max"]),
+        ("def bounds(d):\n    return d['a'].min(), [d['a'].max()]\nbounds(df)", ["min", "max"]),
+        ("def bounds(d):\n    yield d['a'].min()\nlist(bounds(df))", ["min"]),
+        ("out = df['a'].sum() if len(df) else 0", ["sum"]),
+        ("out = 0 if df.empty else df['a'].sum()", ["sum"]),
+        ("out = df['a'].sum() or 0", ["sum"]),
+        ("first = second = df['a'].sum()", ["sum"]),
+        ("if (out := df['a'].sum()):\n    pass", ["sum"]),
+        ("print(len(df['a']))", []),
+        ("out = {'low': df['a'].min()}", []),
+        ("out = pd.DataFrame({'low': df['a'] * 2})", ["DataFrame"]),
+        ("for part in [df['a'], df['b']]:\n    pass", []),
+        ("if df['a'].sum():\n    pass", []),
     ],
 )
 def test_only_results_of_statements_are_recorded(run_cells: Run, source: str, methods: list[str]) -> None:
     events = run_cells(LOAD, source)[DATAFRAME][1:]
     assert [event["operation_method"] for event in events] == methods
+
+
+def test_the_code_of_an_iteration_is_what_it_iterates_over(run_cells: Run) -> None:
+    event = run_cells(LOAD, "for key, part in df.groupby('g'):\n    print(part)")[DATAFRAME][-1]
+    found = event["operation_method"], event["operation_code"], event["operation_parameters"], event["line"]
+    assert found == ("__iter__", "df.groupby('g')", {"by": "g"}, 1)
+    assert [frame["variable_name"] for frame in event["input_dataframes"]] == ["df"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("s = df['b'] * 2\ns /= 3", ("__itruediv__", "s /= 3", ["s"], "s")),
+        ("out = np.sqrt(df['b'])", ("sqrt", "np.sqrt(df['b'])", ["df"], "out")),
+        ("out = np.maximum(df[['a', 'b']], 2)", ("maximum", "np.maximum(df[['a', 'b']], 2)", None, "out")),
+        (
+            "out = np.add(df[['a', 'b']], df[['a', 'b']])",
+            ("add", "np.add(df[['a', 'b']], df[['a', 'b']])", None, "out"),
+        ),
+        ("out = np.add.reduce(df['b'])", ("reduce", "np.add.reduce(df['b'])", ["df"], "out")),
+        ("out = df.pipe(lambda d: d)", ("pipe", "df.pipe(lambda d: d)", ["df"], "out")),
+        ("total = sum(part['b'].sum() for _, part in df.groupby('g'))", ("sum", "part['b'].sum()", None, None)),
+    ],
+)
+def test_operations_without_a_method_call(
+    run_cells: Run, source: str, expected: tuple[str, str, list[str] | None, str | None]
+) -> None:
+    event = run_cells(f"import numpy as np\n{LOAD}", source)[DATAFRAME][-1]
+    assert error_counts() == {}
+    method, code, inputs, output = expected
+    assert (event["operation_method"], event["operation_code"]) == (method, code)
+    assert event["line"] == source.count("\n") + 1
+    if inputs is not None:
+        assert [frame["variable_name"] for frame in event["input_dataframes"]] == inputs
+    if output is not None:
+        assert [frame["variable_name"] for frame in event["output_dataframes"]] == [output]
 
 
 def test_a_recorded_series_is_an_input(run_cells: Run) -> None:
