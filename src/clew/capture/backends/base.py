@@ -141,7 +141,10 @@ class Backend(ABC):
 
 def get_backend(name: str) -> Backend:
     """Return a backend by name; its module is imported on first use."""
-    module = sys.modules.get(_MODULES[name]) or importlib.import_module(_MODULES[name])
+    module = sys.modules.get(_MODULES[name])
+    if module is None or not hasattr(module, "BACKEND"):
+        # Waits for another thread that imports it.
+        module = importlib.import_module(_MODULES[name])
     return cast("Backend", module.BACKEND)
 
 
@@ -158,7 +161,12 @@ def engine_versions() -> dict[str, str]:
 
 def loaded_backends() -> list[Backend]:
     """Return the backends of the imported libraries; nothing is imported that the user did not import."""
-    return [get_backend(name) for name in engine_versions()]
+    return [get_backend(name) for name in engine_versions() if not _is_importing(sys.modules[name])]
+
+
+def _is_importing(module: ModuleType) -> bool:
+    """Return whether a module is being imported, as seen by another thread: it may have no classes yet."""
+    return getattr(module.__spec__, "_initializing", False)
 
 
 def backend_of(value: Any) -> Backend | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import duckdb
@@ -11,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from clew.capture.backends.base import get_backend, is_frame
 from clew.capture.diagnostics import error_counts
 from clew.events.streams import STREAM_FILES
 from clew.events.validation import schema_violations
@@ -91,3 +96,20 @@ def test_failed_calls_name_their_backend(run_cells: Run, source: str, engine: st
     assert engine_of(event) == (engine, VERSIONS[engine])
     assert event["run"]["facets"]["errorMessage"]["message"]
     assert error_counts() == {}
+
+
+def test_a_library_that_another_thread_imports_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("polars")
+    module.__version__ = "2.0"  # type: ignore[attr-defined]
+    module.__spec__ = ModuleSpec("polars", None)
+    module.__spec__._initializing = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "polars", module)
+    assert not is_frame(1)
+
+
+def test_backend_that_another_thread_imports_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "clew.capture.backends.polars.backend"
+    complete = sys.modules[name]
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(importlib, "import_module", {name: complete}.__getitem__)
+    assert get_backend("polars") is complete.BACKEND
