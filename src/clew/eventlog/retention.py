@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,10 +10,10 @@ from msgspec import Struct
 from clew.eventlog.segments import (
     Segment,
     SegmentRange,
-    decode_record,
     end_position,
     list_segments,
     read_lines,
+    received_at,
     split_ranges,
 )
 
@@ -36,7 +36,8 @@ def drop_segments(folder: Path, cutoff: datetime, ingested_position: int) -> tup
 
 
 def _last_received(segment: Segment) -> datetime:
-    return datetime.fromisoformat(decode_record(_last_line(segment.path)).at)
+    last = received_at(_last_line(segment.path))
+    return datetime.fromtimestamp(segment.path.stat().st_mtime, UTC) if last is None else last
 
 
 def _last_line(path: Path) -> bytes:

@@ -11,9 +11,11 @@ import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
+from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -32,24 +34,36 @@ _TIME_BYTES = 64
 _AT = re.compile(rb'\{"at":"([^"]+)"')
 ID_PREFIX = b',"id":"'
 _ID = re.compile(rb"[0-9a-f]{%d}" % ID_DIGITS)
+_CHECKSUM_PREFIX = b',"crc":"'
 EVENT_PREFIX = b',"event":'
+BYTES_PREFIX = b',"bytes":'
 _OBJECT_PREFIX = EVENT_PREFIX + b"{"
+_CHECKSUM_BYTES = len(_CHECKSUM_PREFIX) + 9
+_ID_AND_CHECKSUM = re.compile(rb'([0-9a-f]{%d})"(?:,"crc":"([0-9a-f]{8})")?' % ID_DIGITS)
+# The head of a record with a checksum, and its end if the rest is damaged.
+_CHECKED_HEAD = re.compile(
+    rb'\{"at":"[^"]*","stream":"[^"]*","source":"(?:[^"\\]|\\.)*","id":"[0-9a-f]{%d}"(,"crc":"([0-9a-f]{8})"),"(?:event|bytes)":'
+    % ID_DIGITS
+)
+_CHECKSUM = re.compile(rb',"crc":"[0-9a-f]{8}","(?:event|bytes)":')
+_MAX_ENDS = 8
 _MAX_HEAD_BYTES = 1024
-_UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
-_UNKNOWN_SOURCE = "log"
+UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+UNKNOWN_SOURCE: Final = "log"
 
 
 class LogRecord(Struct, omit_defaults=True):
-    """One line: time, stream, source and id of an event, then the event as received.
+    """One line: time, stream, source, id and checksum of an event, then the event as received.
 
     `bytes` (base64) replaces `event` if it is not JSON. The `id` is a hash of the event's bytes; it is optional in
-    lines that were not written by clew.
+    lines that were not written by clew. `crc` is the CRC-32 of the line without this member; older lines have none.
     """
 
     at: str
     stream: str
     source: str
     id: str | None = None
+    crc: str | None = None
     event: Raw = Raw(b"null")
     encoded: str | None = field(default=None, name="bytes")
 
@@ -83,7 +97,12 @@ class SegmentRange:
     end: int
 
 
+class _Checksum(Struct):
+    crc: str | None = None
+
+
 _decode_record = msgspec.json.Decoder(LogRecord).decode
+_decode_checksum = msgspec.json.Decoder(_Checksum).decode
 
 
 def decode_record(text: bytes) -> LogRecord:
@@ -95,7 +114,9 @@ def decode_record(text: bytes) -> LogRecord:
         if record.id is not None and not _ID.fullmatch(record.id.encode()):
             record.id = None
     except (ValueError, RecursionError, msgspec.DecodeError):
-        return LogRecord(_UNKNOWN_TIME, Stream.OPENLINEAGE, _UNKNOWN_SOURCE, encoded=base64.b64encode(text).decode())
+        return LogRecord(
+            UNKNOWN_TIME.isoformat(), Stream.OPENLINEAGE, UNKNOWN_SOURCE, encoded=base64.b64encode(text).decode()
+        )
     return record
 
 
@@ -103,6 +124,73 @@ def record_event_id(text: bytes) -> str:
     """Return the event id of a line."""
     record = decode_record(text)
     return record.id or event_id(record.body)
+
+
+def format_head(sender: bytes, identity: bytes, prefix: bytes, body: bytes | memoryview) -> bytes:
+    """Format what precedes the body of an event in its line; `sender` are the members before the id."""
+    head = b'%s%s%s"' % (sender, ID_PREFIX, identity)
+    checksum = crc32(b"}", crc32(body, crc32(prefix, crc32(head))))
+    return b'%s%s%08x"%s' % (head, _CHECKSUM_PREFIX, checksum, prefix)
+
+
+def is_damaged(text: bytes) -> bool:
+    """Return whether a line is not as it was written: its checksum differs, or it is no JSON.
+
+    The writer encodes an event that is not JSON, so that each of its lines is JSON.
+    """
+    head = _CHECKED_HEAD.match(text)
+    if head is not None:
+        return not _has_checksum(text, head.start(1), head[2])
+    if _CHECKSUM.search(text, 0, _MAX_HEAD_BYTES):
+        return True
+    try:
+        return _decode_checksum(text).crc is not None
+    except msgspec.ValidationError:
+        # An event without a record, or a record of another writer.
+        return False
+    except (RecursionError, ValueError):
+        return True
+
+
+def split_damaged(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Split a damaged line into its intact records and the parts between them, each with its offset.
+
+    A line holds several records if the newline between them was damaged.
+    """
+    heads = [match.start() for match in _CHECKED_HEAD.finditer(text)]
+    done = 0
+    for index, start in enumerate(heads):
+        # An event can contain the head of a record: the next head may not be the end.
+        ends = [*(head - 1 for head in heads[index + 1 : index + _MAX_ENDS]), len(text), len(text) - 1][:_MAX_ENDS]
+        end = next((end for end in ends if has_checksum(text[start:end])), None) if start >= done else None
+        if end is not None:
+            if start - 1 > done:
+                yield done, text[done : start - 1]
+            yield start, text[start:end]
+            done = end + 1
+    if done < len(text):
+        yield done, text[done:]
+
+
+def read_event_ids(segment_range: SegmentRange) -> Iterator[str]:
+    """Yield the event ids of a range, without those of damaged records: their events may be sent again."""
+    for _, text in read_lines(segment_range):
+        if is_damaged(text):
+            yield from (record_event_id(part) for _, part in split_damaged(text) if has_checksum(part))
+        else:
+            yield record_event_id(text)
+
+
+def has_checksum(text: bytes) -> bool:
+    """Return whether a line has a checksum, and is as it was written."""
+    head = _CHECKED_HEAD.match(text)
+    return head is not None and _has_checksum(text, head.start(1), head[2])
+
+
+def _has_checksum(text: bytes, start: int, checksum: bytes) -> bool:
+    """Return whether the CRC-32 of a line without the checksum at `start` is as stored."""
+    view = memoryview(text)
+    return crc32(view[start + _CHECKSUM_BYTES :], crc32(view[:start])) == int(checksum, 16)
 
 
 def parse_record_fast(text: bytes) -> LogRecord | None:
@@ -116,10 +204,16 @@ def parse_record_fast(text: bytes) -> LogRecord | None:
     # Events received together share everything before the id.
     before, _, rest = text[:event_start].partition(ID_PREFIX)
     head = _decode_head(before)
-    if head is None or (rest and not (rest.endswith(b'"') and _ID.fullmatch(rest, 0, len(rest) - 1))):
+    identity = _ID_AND_CHECKSUM.fullmatch(rest)
+    if head is None or (rest and identity is None):
+        return None
+    checksum = None if identity is None else identity[2]
+    if checksum is not None and not _has_checksum(text, event_start - _CHECKSUM_BYTES, checksum):
         return None
     # A view: the event can be large.
-    return LogRecord(*head, rest[:-1].decode() or None, Raw(memoryview(text)[event_start + len(EVENT_PREFIX) : -1]))
+    event = Raw(memoryview(text)[event_start + len(EVENT_PREFIX) : -1])
+    event_hash = None if identity is None else identity[1].decode()
+    return LogRecord(*head, event_hash, None if checksum is None else checksum.decode(), event)
 
 
 @lru_cache
@@ -134,12 +228,23 @@ def segment_path(folder: Path, base: int) -> Path:
     return folder / f"{base:0{_DIGITS}d}{SUFFIX}"
 
 
+def segment_base(path: Path) -> int:
+    """Return the position of the first byte of a segment."""
+    return int(path.stem)
+
+
+def list_paths(folder: Path) -> list[Path]:
+    """Return the paths of all segments in order."""
+    return sorted(folder.glob("[0-9]" * _DIGITS + SUFFIX))
+
+
 def list_segments(folder: Path) -> list[Segment]:
     """Return all segments in order, each up to its last complete line."""
-    paths = sorted(folder.glob("[0-9]" * _DIGITS + SUFFIX))
+    paths = list_paths(folder)
     # Only the last segment can have a torn tail: the writer truncates it before starting another.
     sizes = [*(path.stat().st_size for path in paths[:-1]), *map(complete_size, paths[-1:])]
-    return [Segment(int(path.stem), int(path.stem) + size, path) for path, size in zip(paths, sizes, strict=True)]
+    segments = zip(map(segment_base, paths), sizes, paths, strict=True)
+    return [Segment(base, base + size, path) for base, size, path in segments]
 
 
 def complete_size(path: Path) -> int:
@@ -159,11 +264,17 @@ def complete_size(path: Path) -> int:
 def first_received_at(path: Path) -> datetime | None:
     """Return when the first event of a segment was received, if known."""
     with path.open("rb") as file:
-        match = _AT.match(file.read(_TIME_BYTES))
+        return received_at(file.read(_TIME_BYTES))
+
+
+def received_at(text: bytes) -> datetime | None:
+    """Return the time at the start of a line, if known."""
+    match = _AT.match(text)
     try:
-        return None if match is None else datetime.fromisoformat(match[1].decode())
+        time = None if match is None else datetime.fromisoformat(match[1].decode())
     except ValueError:
         return None
+    return time if time is None or time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def read_known_end(folder: Path) -> int:
@@ -201,7 +312,8 @@ def read_lines(segment_range: SegmentRange) -> Iterator[tuple[int, bytes]]:
         while offset < stop:
             line_break = text.find(b"\n", offset)
             if line_break < 0:
-                return
+                # Ranges exclude a torn tail: the newline is damaged.
+                line_break = len(text)
             yield segment_range.base + offset, text[offset:line_break]
             offset = line_break + 1
             if offset - released >= _RELEASE_BYTES:

@@ -21,17 +21,19 @@ from msgspec import Raw, Struct
 from clew.data_dir import create_private_folder
 from clew.errors import ClewError
 from clew.eventlog.segments import (
+    BYTES_PREFIX,
     END_FILE,
     EVENT_PREFIX,
-    ID_PREFIX,
     LogRecord,
     SegmentRange,
     complete_size,
     first_received_at,
+    format_head,
+    list_paths,
     list_segments,
+    read_event_ids,
     read_known_end,
-    read_lines,
-    record_event_id,
+    segment_base,
     segment_path,
 )
 from clew.events.ids import content_id, content_id_holding_gil, to_single_line
@@ -44,6 +46,7 @@ SEGMENT_AGE = timedelta(days=1)
 # Deduplication window: a client without a response within seconds sends the same bytes again.
 _DEDUP_WINDOW_BYTES = 64 << 20
 _DEDUP_WINDOW_EVENTS = 200_000
+_CUT = "The log %s ends at %d, before its last known end %d: it was cut. New events start there."
 # IOV_MAX of Linux.
 _MAX_BUFFERS_PER_WRITE = 1024
 
@@ -89,7 +92,7 @@ def normalize_body(body: bytes) -> bytes:
 class LogWriter:
     """Exclusive writer of a log. Use as a context manager: it holds the log's lock.
 
-    Positions are never reused: if the log was cut, a new segment starts at its last known end.
+    Positions are never reused: if the log was cut, also while it is open, a new segment starts at its last known end.
     """
 
     def __init__(
@@ -222,12 +225,24 @@ class LogWriter:
             raise LogLockedError(message, hint="Stop it, or use another data directory with --home DIR.") from error
 
     def _open_last_segment(self) -> None:
-        existing, known_end = list_segments(self.folder), read_known_end(self.folder)
+        known_end = read_known_end(self.folder)
+        self._restore_last_newline(known_end)
+        existing = list_segments(self.folder)
         self._open(existing[-1].base if existing else known_end)
         if self.position < known_end:
-            message = "The log %s ends at %d, before its last known end %d: it was cut. New events start there."
-            _LOG.warning(message, self.folder, self.position, known_end)
+            _LOG.warning(_CUT, self.folder, self.position, known_end)
             self._open_next(known_end)
+
+    def _restore_last_newline(self, known_end: int) -> None:
+        """Restore a damaged newline at the known end: otherwise its record would be taken for a torn tail."""
+        for path in list_paths(self.folder)[-1:]:
+            offset = known_end - segment_base(path) - 1
+            if 0 <= offset < path.stat().st_size:
+                with path.open("rb+") as file:
+                    file.seek(offset)
+                    if file.read(1) != b"\n":
+                        file.seek(offset)
+                        file.write(b"\n")
 
     def _open(self, base: int) -> None:
         path = segment_path(self.folder, base)
@@ -249,9 +264,15 @@ class LogWriter:
         os.close(previous)
 
     def _rotate_if_due(self, now: datetime) -> None:
+        status = os.fstat(self._file)
+        is_cut = status.st_size < self._size or not status.st_nlink
+        if is_cut:
+            _LOG.warning(_CUT, self.folder, self._base + status.st_size, self.position)
         is_full = self._size >= self.segment_bytes
         if self._size and (
-            is_full or (self._segment_started_at is not None and now - self._segment_started_at >= self.segment_age)
+            is_cut
+            or is_full
+            or (self._segment_started_at is not None and now - self._segment_started_at >= self.segment_age)
         ):
             with self._wrap_os_errors():
                 self._open_next(self.position)
@@ -267,7 +288,7 @@ class LogWriter:
             if segment.end <= max(oldest, segment.base):
                 continue
             segment_range = SegmentRange(str(segment.path), segment.base, max(oldest, segment.base), segment.end)
-            self._add_recent_ids(record_event_id(text) for _, text in read_lines(segment_range))
+            self._add_recent_ids(read_event_ids(segment_range))
 
 
 def _format_records(entries: Mapping[str, LogEntry], now: str) -> list[bytes | memoryview]:
@@ -275,16 +296,13 @@ def _format_records(entries: Mapping[str, LogEntry], now: str) -> list[bytes | m
     heads: dict[tuple[Stream, str], bytes] = {}
     buffers: list[bytes | memoryview] = []
     for event_id, entry in entries.items():
-        if not entry.is_json:
-            encoded = base64.b64encode(entry.body).decode()
-            record = LogRecord(now, entry.stream, entry.source, event_id, encoded=encoded)
-            buffers += (msgspec.json.encode(record), b"\n")
-            continue
         sender = entry.stream, entry.source
         head = heads.get(sender)
         if head is None:
-            head = heads[sender] = msgspec.json.encode(LogRecord(now, *sender))[:-1] + ID_PREFIX
-        buffers += (b'%s%s"%s' % (head, event_id.encode(), EVENT_PREFIX), entry.body, b"}\n")
+            head = heads[sender] = msgspec.json.encode(LogRecord(now, *sender))[:-1]
+        prefix = EVENT_PREFIX if entry.is_json else BYTES_PREFIX
+        body = entry.body if entry.is_json else b'"%s"' % base64.b64encode(entry.body)
+        buffers += (format_head(head, event_id.encode(), prefix, body), body, b"}\n")
     return buffers
 
 

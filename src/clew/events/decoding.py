@@ -24,6 +24,7 @@ class RejectionReason(StrEnum):
     NO_IDENTITY = "no_identity"
     INVALID_NAME = "invalid_name"
     UNKNOWN_SCHEMA = "unknown_schema"
+    CORRUPT_RECORD = "corrupt_record"
 
     @property
     def is_permanent(self) -> bool:
@@ -33,6 +34,7 @@ class RejectionReason(StrEnum):
             RejectionReason.NOT_UTF8,
             RejectionReason.NOT_AN_OBJECT,
             RejectionReason.TOO_DEEP,
+            RejectionReason.CORRUPT_RECORD,
         }
 
 

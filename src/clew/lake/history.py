@@ -134,6 +134,14 @@ def recent_rejections(root: LakeLocation, count: int = _MAX_REJECTIONS) -> list[
     return [Rejection(**row) for row in rows.to_struct_array().to_pylist()]
 
 
+def count_rejections(root: LakeLocation, reason: str) -> int:
+    """Count the events that were rejected for a reason."""
+    query = QueryBuilder().register("rejected", open_storage(root).open_table("rejected_events"))
+    rows = query.execute(f"select count(*) as events from rejected where reason = '{reason}'").read_all()  # noqa: S608
+    count: int = rows.column("events").to_pylist()[0]
+    return count
+
+
 _COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (
     select 1 from backfills where seq between first_seq and last_seq)"""
 _NULLS = "null_count.is_raw_only"

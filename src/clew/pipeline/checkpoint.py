@@ -82,6 +82,7 @@ class BatchRecord(Struct, frozen=True):
     duplicates: int
     rows: dict[str, int]
     end_offset: int
+    corrupt_records: int = 0
 
 
 _decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode

@@ -68,12 +68,16 @@ class AsyncIndexWriter:
 
 @dataclass
 class IngestStats:
-    """Counters of ingested batches; `events` excludes rejected and duplicate events."""
+    """Counters of ingested batches; `events` excludes rejected and duplicate events.
+
+    `corrupt_records` of the rejected events are damaged parts of the log.
+    """
 
     batches: int = 0
     events: int = 0
     rejected: int = 0
     duplicates: int = 0
+    corrupt_records: int = 0
     rows: dict[str, int] = field(default_factory=dict)
 
 
@@ -123,6 +127,7 @@ class BatchIngestor:
         duplicate_files = self._lake.append_tables(EVENT_TABLES, written.files, batch)
         self._index_writer.apply(str(batch), written.changes, SpilledChanges(written.spilled))
         self._lake.delete_uncommitted(duplicate_files)
+        self.stats.corrupt_records += written.corrupt_records
         self._count(written.files, len(duplicates))
 
     def flush(self) -> None:

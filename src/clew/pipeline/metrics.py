@@ -38,6 +38,7 @@ class PipelineMetrics:
         self._end_offset, self._last_batch_at = batch.end_offset, time.monotonic()
         self._events.inc(batch.events)
         self._rejected.inc(batch.rejected)
+        self._corrupt.inc(batch.corrupt_records)
         self._duplicates.inc(batch.duplicates)
         self._durations.observe(batch.seconds)
         for table, rows in batch.rows.items():
@@ -71,6 +72,7 @@ class PipelineMetrics:
         registry = self.registry
         self._events = Counter("clew_events", "Events ingested.", registry=registry)
         self._rejected = Counter("clew_rejected_events", "Events rejected.", registry=registry)
+        self._corrupt = Counter("clew_corrupt_records", "Damaged records of the log.", registry=registry)
         self._duplicates = Counter("clew_duplicate_events", "Duplicate events skipped.", registry=registry)
         self._rows = Counter("clew_rows", "Rows added.", ["table"], registry=registry)
         self._durations = Histogram(

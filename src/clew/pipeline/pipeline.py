@@ -66,6 +66,7 @@ class BatchRecorder:
             duplicates=after.duplicates - before.duplicates,
             rows={name: rows - before.rows.get(name, 0) for name, rows in after.rows.items()},
             end_offset=self._checkpoint.batch_end_offset(number) or 0,
+            corrupt_records=after.corrupt_records - before.corrupt_records,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -107,6 +108,13 @@ def check_log_offsets(home: DataDir, on_progress: ProgressCallback = no_progress
         missing = end - max(log_end, offset)
         loss = f"{missing:,} bytes of events that were not ingested are lost" if missing else "All were ingested"
         on_progress(f"The log {folder} was cut at {log_end:,}: its events up to {end:,} are missing. {loss}")
+    for segment, following in pairwise(log_segments):
+        if max(segment.end, offset) < following.base:
+            missing = following.base - max(segment.end, offset)
+            on_progress(
+                f"The log {folder} has no events from {segment.end:,} to {following.base:,}."
+                f" {missing:,} bytes of events that were not ingested are lost"
+            )
 
 
 def _check_event_counts(index: IndexWriter, lake: Lake) -> None:

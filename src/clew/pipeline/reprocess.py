@@ -16,7 +16,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from clew.data_dir import DataDir, IndexLocation
-from clew.eventlog.segments import read_lines, record_event_id, split_ranges
+from clew.eventlog.segments import read_event_ids, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter, normalize_body
 from clew.events.decoding import RejectedError
 from clew.events.ids import event_id
@@ -272,7 +272,7 @@ def replay_rejected_events(home: DataDir, reason: str | None = None) -> ReplaySt
 def _queued_event_ids(home: DataDir, end: int, last: int) -> set[str]:
     """Return the ids of the events in the log after position `last`."""
     parts = split_ranges(home.log, last + 1, end, _BYTES_PER_RANGE)
-    return {record_event_id(text) for part in parts for _, text in read_lines(part)}
+    return {identity for part in parts for identity in read_event_ids(part)}
 
 
 def _rejected_rows(lake: Lake, reason: str | None) -> Iterator[dict[str, Any]]:

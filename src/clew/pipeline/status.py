@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from clew.collector.file_import import pending_stream_bytes
 from clew.data_dir import DataDir, IndexLocation
 from clew.eventlog.retention import Lag, measure_lag, next_position
+from clew.events.decoding import RejectionReason
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
 from clew.lake.history import (
@@ -15,6 +16,7 @@ from clew.lake.history import (
     Rejection,
     TableSize,
     count_pending_backfill,
+    count_rejections,
     read_table_sizes,
     recent_batches,
     recent_rejections,
@@ -32,11 +34,12 @@ _EVENT_TABLES = ("lineage_events", "runtime_events", "dataframe_events", _REJECT
 
 
 class RejectionSummary(Struct, frozen=True):
-    """Number of rejected events, of those not ingested since, and the newest ones."""
+    """Number of rejected events, of those not ingested since, of damaged records of the log, and the newest ones."""
 
     count: int
     unresolved: int | None
     last: list[Rejection]
+    corrupt_records: int = 0
 
 
 class IndexStatus(Struct, frozen=True):
@@ -81,7 +84,12 @@ def read_status(home: DataDir) -> PipelineStatus:
         batches=_with_durations(
             recent_batches(home.lake, _EVENT_TABLES, _MAX_SHOWN), read_batch_records(home.checkpoint)
         ),
-        rejected=RejectionSummary(rejected, unresolved, recent_rejections(home.lake)),
+        rejected=RejectionSummary(
+            rejected,
+            unresolved,
+            recent_rejections(home.lake),
+            count_rejections(home.lake, RejectionReason.CORRUPT_RECORD) if rejected else 0,
+        ),
         tables=read_table_sizes(home.lake),
         pending_backfill_events=count_pending_backfill(home.lake),
         supervisor=read_supervisor_state(home),

@@ -21,11 +21,15 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class WorkerReport(msgspec.Struct):
-    """Report of a task. `spilled` are paths of further change sets, read when they are written to the index."""
+    """Report of a task. `spilled` are paths of further change sets, read when they are written to the index.
+
+    `corrupt_records` is the number of damaged records of the log.
+    """
 
     files: list[DataFile] = msgspec.field(default_factory=list)
     changes: ChangeSet = msgspec.field(default_factory=ChangeSet)
     spilled: list[str] = msgspec.field(default_factory=list)
+    corrupt_records: int = 0
 
     def delete_spilled(self) -> None:
         """Delete the spilled change sets."""
@@ -54,6 +58,7 @@ def collect_reports(reports: DataFrame) -> WorkerReport:
         [file for report in decoded for file in report.files],
         ChangeSet.concat(report.changes for report in decoded),
         [path for report in decoded for path in report.spilled],
+        sum(report.corrupt_records for report in decoded),
     )
 
 

@@ -9,8 +9,20 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from clew.eventlog.segments import LogRecord, SegmentRange, decode_record, parse_record_fast, read_lines
-from clew.events.decoding import Document, RejectedError
+from clew.eventlog.segments import (
+    UNKNOWN_SOURCE,
+    UNKNOWN_TIME,
+    LogRecord,
+    SegmentRange,
+    decode_record,
+    has_checksum,
+    is_damaged,
+    parse_record_fast,
+    read_lines,
+    received_at,
+    split_damaged,
+)
+from clew.events.decoding import Document, RejectedError, RejectionReason
 from clew.events.facets import FacetOrder
 from clew.events.ids import event_id
 from clew.events.openlineage import Event
@@ -77,7 +89,7 @@ class EventTask:
     def _process(self, batches: Iterator[pa.RecordBatch]) -> WorkerReport:
         report, writer = WorkerReport(), FileWriter(self._root, LARGE_COLUMNS)
         collectors = _ChangeCollectors(self._dictionary, self._order)
-        for rows in self._batches(self._read(batches), collectors):
+        for rows in self._batches(_count_corrupt_records(self._read(batches), report), collectors):
             report.files += writer.add(rows)
             if collectors.large_bytes:
                 self._has_large_events = True
@@ -105,6 +117,13 @@ class EventTask:
 
     def _drain(self, rows: EventTableBuilder) -> dict[str, pa.RecordBatch]:
         return {name: batch for name, batch in rows.drain().items() if name in self._tables}
+
+
+def _count_corrupt_records(events: Iterator[TaskEvent], report: WorkerReport) -> Iterator[TaskEvent]:
+    for item in events:
+        if isinstance(item.event, RejectedError) and item.event.reason is RejectionReason.CORRUPT_RECORD:
+            report.corrupt_records += 1
+        yield item
 
 
 def _add_rows(rows: EventTableBuilder, item: TaskEvent) -> None:
@@ -156,28 +175,43 @@ def read_log_events(
     """Read the events of log ranges, except duplicates. Input rows are ranges."""
     for batch in batches:
         for part in batch.to_pylist():
-            for seq, text in read_lines(SegmentRange(**part)):
-                if seq not in duplicate_seqs:
-                    yield _read_line(seq, text, is_raw_only=is_in_ranges(seq, raw_only_ranges))
+            segment_range = SegmentRange(**part)
+            for seq, text in read_lines(segment_range):
+                for item in _read_line(segment_range, seq, text):
+                    position = item.origin.seq
+                    if position not in duplicate_seqs:
+                        yield item._replace(is_raw_only=is_in_ranges(position, raw_only_ranges))
 
 
-def _read_line(seq: int, text: bytes, *, is_raw_only: bool) -> TaskEvent:
-    line, body, event = _decode_line(text)
-    received = ReceivedEvent(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
-    return TaskEvent(event, received, is_raw_only, line.stream)
-
-
-def _decode_line(text: bytes) -> tuple[LogRecord, Document, AnyEvent | RejectedError]:
-    """Decode a line of the log into the line, the event's bytes, and the event or its error."""
+def _read_line(segment_range: SegmentRange, seq: int, text: bytes) -> Iterator[TaskEvent]:
+    """Yield the event of a line; of a damaged line, its intact records and its damaged parts."""
     line = parse_record_fast(text)
     # A line of the log writer contains the event verbatim: if the line is ASCII, so is the event.
     decoded = None if line is None else _decode_event(line, decode_utf8 if text.isascii() else decode_event)
-    # If the event cannot be decoded, the line may be of another writer.
-    return (
-        _decode_event(decode_record(text), decode_event)
-        if decoded is None or isinstance(decoded[2], RejectedError)
-        else decoded
-    )
+    if decoded is not None and not isinstance(decoded[2], RejectedError):
+        yield _task_event(seq, *decoded)
+    elif not is_damaged(text):
+        # If the event cannot be decoded, the line may be of another writer.
+        yield _task_event(seq, *_decode_event(decode_record(text), decode_event))
+    else:
+        for offset, part in split_damaged(text):
+            if has_checksum(part):
+                yield _task_event(seq + offset, *_decode_event(decode_record(part), decode_event))
+            else:
+                yield _corrupt_record(segment_range, seq + offset, part)
+
+
+def _task_event(seq: int, line: LogRecord, body: Document, event: AnyEvent | RejectedError) -> TaskEvent:
+    received = ReceivedEvent(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
+    return TaskEvent(event, received, stream=line.stream)
+
+
+def _corrupt_record(segment_range: SegmentRange, seq: int, text: bytes) -> TaskEvent:
+    """Return a damaged part of the log as a rejected event. Its id contains its position: equal parts count each."""
+    detail = f"{len(text):,} bytes at {seq - segment_range.base:,} of {segment_range.path} are damaged"
+    identity = event_id(b"%d " % seq + text)
+    received = ReceivedEvent(identity, seq, received_at(text) or UNKNOWN_TIME, UNKNOWN_SOURCE, text)
+    return TaskEvent(RejectedError(RejectionReason.CORRUPT_RECORD, detail), received)
 
 
 def _decode_event(

@@ -108,7 +108,7 @@ def test_fields_of_a_record(tmp_path: Path) -> None:
             [IncomingEvent(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *incoming_events(b"no json")]
         )
     records = [msgspec.json.decode(line) for line in segment_path(tmp_path, 0).read_bytes().splitlines()]
-    fields = {"at", "stream", "source", "id"}
+    fields = {"at", "stream", "source", "id", "crc"}
     assert [set(record) for record in records] == [fields | {"event"}, fields | {"bytes"}]
     assert (records[0]["stream"], records[0]["source"]) == ("runtime", "6ac33987/marimo_runtime.jsonl")
     assert [record["id"] for record in records] == [event_id(b"{}"), event_id(b"no json")]
@@ -203,7 +203,57 @@ def test_reads_foreign_lines_as_events(tmp_path: Path) -> None:
     assert read_bodies(tmp_path) == foreign_lines
     assert {record.source for record in read_records(tmp_path)} == {"log"}
     with LogWriter(tmp_path) as log:
-        assert log.append(incoming_events(b"garbage", b"2")) == 1
+        assert log.append(incoming_events(foreign_lines[0], b"2")) == 1
+
+
+def test_stores_an_event_again_whose_record_is_damaged(tmp_path: Path) -> None:
+    events = [b'{"n": %d}' % number for number in range(5)]
+    with LogWriter(tmp_path) as log:
+        log.append(incoming_events(*events))
+    path = segment_path(tmp_path, 0)
+    path.write_bytes(path.read_bytes().replace(events[2], b'{"n": 7}'))
+    with LogWriter(tmp_path) as log:
+        assert log.append(incoming_events(*events)) == 1
+
+
+def test_restores_a_damaged_newline_at_the_end(tmp_path: Path) -> None:
+    with LogWriter(tmp_path) as log:
+        log.append(incoming_events(b"1", b"2"))
+    path = segment_path(tmp_path, 0)
+    text = path.read_bytes()
+    path.write_bytes(text[:-1] + b"\x00")
+    with LogWriter(tmp_path) as log:
+        assert log.append(incoming_events(b"2", b"3")) == 1
+    assert path.read_bytes().startswith(text)
+    assert read_bodies(tmp_path) == [b"1", b"2", b"3"]
+
+
+def test_keeps_the_length_of_a_log_with_a_zeroed_tail(tmp_path: Path) -> None:
+    with LogWriter(tmp_path) as log:
+        log.append(incoming_events(b"1", b"2", b"3"))
+        end = log.position
+    path = segment_path(tmp_path, 0)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:20] + bytes(end - len(lines[0]) - 20))
+    with LogWriter(tmp_path) as log:
+        assert log.position == end
+        assert log.append(incoming_events(b"2", b"3", b"1")) == 2
+
+
+@pytest.mark.parametrize("size", [0, 5, 160, None])
+def test_starts_a_segment_if_the_log_is_cut_while_it_is_open(size: int | None, tmp_path: Path) -> None:
+    with LogWriter(tmp_path) as log:
+        log.append(incoming_events(b"1", b"2"))
+        end, path = log.position, segment_path(tmp_path, 0)
+        if size is None:
+            path.unlink()
+        else:
+            os.truncate(path, size)
+        log.append(incoming_events(b"3"))
+        assert log.position > end
+        assert end_position(tmp_path) == log.position
+    (added,) = split_ranges(tmp_path, end, log.position, 1 << 20)
+    assert [decode_record(text).body for _, text in read_lines(added)] == [b"3"]
 
 
 def test_rejects_a_second_writer(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def metrics(home: DataDir) -> PipelineMetrics:
         position = log.position
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"2")])
     pipeline_metrics = PipelineMetrics(home)
-    pipeline_metrics(BatchRecord("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position))
+    pipeline_metrics(BatchRecord("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position, 2))
     pipeline_metrics.maintenance_stats.compactions = 5
     return pipeline_metrics
 
@@ -41,6 +41,7 @@ def metrics(home: DataDir) -> PipelineMetrics:
 EXPECTED = {
     "clew_events_total": 1,
     "clew_rejected_events_total": 2,
+    "clew_corrupt_records_total": 2,
     "clew_duplicate_events_total": 3,
     "clew_rows_total run_facets": 4,
     "clew_batch_duration_seconds_count": 1,

@@ -87,6 +87,20 @@ def test_rejects_inconsistent_parts(change: Callable[[DataDir], None], message: 
         run_checks(filled_home)
 
 
+def test_reports_events_missing_within_the_log(filled_home: DataDir) -> None:
+    start = segment_path(filled_home.log, 0).stat().st_size
+    for number in range(3):
+        with LogWriter(filled_home.log, segment_bytes=1) as log:
+            log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"%d" % number)])
+    (first, last) = sorted(filled_home.log.glob("*.ndjson"))[1:3]
+    first.unlink()
+    messages: list[str] = []
+    check_log_offsets(filled_home, messages.append)
+    missing = int(last.stem) - start
+    assert len(messages) == 1
+    assert f"{missing:,} bytes of events that were not ingested are lost" in messages[0]
+
+
 @pytest.mark.parametrize(("ingest_all", "loss"), [(True, "All were ingested"), (False, "bytes of events that")])
 def test_reports_events_missing_in_a_log_that_was_cut(ingest_all: bool, loss: str, filled_home: DataDir) -> None:
     if not ingest_all:

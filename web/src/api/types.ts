@@ -254,11 +254,12 @@ export interface Lag {
   is_estimate: boolean;
 }
 
-/** Number of rejected events, of those not ingested since, and the newest ones. */
+/** Number of rejected events, of those not ingested since, of damaged records of the log, and the newest ones. */
 export interface RejectionSummary {
   count: number;
   unresolved: number | null;
   last: Rejection[];
+  corrupt_records: number;
 }
 
 /** A column of a state; None means the whole dataset. */

@@ -152,7 +152,12 @@ def _rejected_line(rejected: RejectionSummary) -> str:
     if not rejected.count:
         return "no events"
     resolved = rejected.count - (rejected.count if rejected.unresolved is None else rejected.unresolved)
-    return format_count(rejected.count, "event") + (f", {resolved:,} of them ingested since" if resolved else "")
+    parts = [format_count(rejected.count, "event")]
+    if resolved:
+        parts.append(f"{resolved:,} of them ingested since")
+    if rejected.corrupt_records:
+        parts.append(f"{rejected.corrupt_records:,} of them damaged records of the log")
+    return ", ".join(parts)
 
 
 def _format_timestamp(milliseconds: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
-from clew.eventlog.segments import Segment, decode_record, list_segments
+from clew.eventlog.segments import Segment, decode_record, is_damaged, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
@@ -176,19 +176,21 @@ def first_log_position(log: Path) -> int:
 
 
 def read_events(log: Path, positions: Iterable[int]) -> Iterator[Raw]:
-    """Read the events at positions; expired ones are left out."""
+    """Read the events at positions; expired and damaged ones are left out."""
     segments = list_segments(log)
     bases = [segment.base for segment in segments]
     for position in positions:
         number = bisect_right(bases, position) - 1
         if number >= 0 and position < segments[number].end:
-            yield Raw(_event(segments[number], position))
+            line = _read_line(segments[number], position)
+            if not is_damaged(line):
+                yield Raw(decode_record(line).body)
 
 
-def _event(segment: Segment, position: int) -> bytes:
+def _read_line(segment: Segment, position: int) -> bytes:
     with segment.path.open("rb") as file:
         file.seek(position - segment.base)
-        return decode_record(file.readline()[:-1]).body
+        return file.readline()[:-1]
 
 
 MAX_NEIGHBOURHOOD_NODES = 20_000
