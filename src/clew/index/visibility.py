@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, IS_ANNOTATIONS, KEY_SEPARATOR, entity_key
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
+from clew.index.encoding import IS_ANNOTATIONS, KEY_SEPARATOR, entity_key
 
 # Namespace of jobs, datasets and columns that are not shown.
 HIDDEN_NAMESPACE: Final = "(hidden)"

@@ -132,9 +132,7 @@ def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     home = DataDir(root, None, database).create()
     Lake(home.lake).create_or_validate()
     notebook = NotebookSession(Clock(), "qqq0001", "qqq")
-    notebook.operation(
-        "load", "qqq@1", {"qqq_column": [("qqq.csv", "qqq_column")]}, code="pd.read_csv('qqq.csv')"
-    )
+    notebook.operation("load", "qqq@1", {"qqq_column": [("qqq.csv", "qqq_column")]}, code="pd.read_csv('qqq.csv')")
     notebook.run("COMPLETE")
     bodies = [json.dumps(event).encode() for event in (*events(), *(event for _, event in notebook.events))]
     with LogWriter(home.log) as log:

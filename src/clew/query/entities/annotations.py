@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.events.facets import Tag, parse_tags
-from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, DELETED, StoredFacet
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
+from clew.index.encoding import DELETED, StoredFacet
 from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import HiddenUntil
 from clew.index.visibility import NameMask

@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 from clew.data_dir import LakeLocation
 from clew.eventlog.segments import Segment, decode_record, list_segments
 from clew.events.facets import decode_facet, get_str
-from clew.events.openlineage import to_epoch_micros
-from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, to_epoch_micros
+from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
 from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
