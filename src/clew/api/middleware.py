@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -75,27 +77,74 @@ async def on_server_error(request: Request, error: Exception) -> Response:
 _READ_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
-class AuthMiddleware:
-    """Requires authentication for `/api/`; the web UI's static files are public."""
+# Each has caches of its part of the index. Tokens may name any number of namespaces.
+_MAX_LIMITED_APPS = 16
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+
+class LimitedApps:
+    """The applications for keys limited to namespaces, by namespaces; the least recently used one is closed first."""
+
+    def __init__(self, build: Callable[[tuple[str, ...]], tuple[ASGIApp, Callable[[], None]]]) -> None:
+        self._build = build
+        self._apps: OrderedDict[tuple[str, ...], tuple[ASGIApp, Callable[[], None]]] = OrderedDict()
+
+    def get(self, namespaces: tuple[str, ...]) -> ASGIApp:
+        """Return the application for namespaces with these prefixes."""
+        namespaces = tuple(sorted(set(namespaces)))
+        if namespaces not in self._apps:
+            self._apps[namespaces] = self._build(namespaces)
+        self._apps.move_to_end(namespaces)
+        if len(self._apps) > _MAX_LIMITED_APPS:
+            _, (_, close) = self._apps.popitem(last=False)
+            close()
+        return self._apps[namespaces][0]
+
+    def close(self) -> None:
+        """Close all applications."""
+        for _, close in self._apps.values():
+            close()
+        self._apps.clear()
+
+
+class AuthMiddleware:
+    """Requires authentication for `/api/`; the web UI's static files are public.
+
+    A key limited to namespaces may read, through an application of its own: `build_limited` builds it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        build_limited: Callable[[tuple[str, ...]], tuple[ASGIApp, Callable[[], None]]] | None = None,
+    ) -> None:
         self._app = app
         self._authenticator = authenticator
+        self._limited = None if build_limited is None else LimitedApps(build_limited)
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
         """Authenticate a request and pass it on."""
         if connection["type"] == "http" and connection["path"].startswith("/api/"):
             request = Request(connection)
             try:
-                await self._authenticate(request)
+                app = await self._choose_app(request)
             except (UnauthenticatedError, ForbiddenError) as error:
-                await _error_response(request, error)(connection, receive, send)
-                return
-        await self._app(connection, receive, send)
+                app = _error_response(request, error)
+            await app(connection, receive, send)
+            return
+        try:
+            await self._app(connection, receive, send)
+        finally:
+            if connection["type"] == "lifespan" and self._limited is not None:
+                self._limited.close()
 
-    async def _authenticate(self, request: Request) -> None:
-        scope = Scope.READ if request.method in _READ_METHODS else Scope.WRITE
-        _require_unrestricted(await self._authenticator.authenticate(request, scope))
+    async def _choose_app(self, request: Request) -> ASGIApp:
+        is_read = request.method in _READ_METHODS
+        principal = await self._authenticator.authenticate(request, Scope.READ if is_read else Scope.WRITE)
+        if is_read and not principal.is_unrestricted and self._limited is not None:
+            return self._limited.get(principal.namespaces)
+        _require_unrestricted(principal)
+        return self._app
 
 
 def authenticated_read(handler: GetHandler, authenticator: Authenticator) -> GetHandler | None:
@@ -112,12 +161,10 @@ def authenticated_read(handler: GetHandler, authenticator: Authenticator) -> Get
 
 
 def _require_unrestricted(principal: Principal) -> None:
-    # Lineage crosses namespaces, so a response cannot be limited to one.
+    # Annotations have no namespace.
     if not principal.is_unrestricted:
         hint = "Ask the administrator for a key without --namespace."
-        raise ForbiddenError(
-            f"{principal.name} is limited to namespaces; the API needs an unrestricted key.", hint=hint
-        )
+        raise ForbiddenError(f"{principal.name} is limited to namespaces; changes need an unrestricted key.", hint=hint)
 
 
 def _error_response(request: Request, error: ClewError) -> ASGIApp:

@@ -17,6 +17,7 @@ from clew.api.v2.operation import RequestParameters, parse_parameters, parse_tim
 from clew.data_dir import LakeLocation
 from clew.errors import MalformedError
 from clew.index.queries.reader import IndexReader
+from clew.index.visibility import NameMask
 from clew.query.context import QueryResources
 from clew.query.diff import RunChanges, compare_runs
 from clew.query.notebooks.session import get_notebook_run, list_sessions
@@ -119,6 +120,12 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
 
         return Route(f"/api/v2/pages/{path}", endpoint)
 
+    def mask() -> NameMask | None:
+        if not resources.namespaces:
+            return None
+        with resources.reader() as index:
+            return index.mask
+
     return [
         index_route("activity", RequestParameters, lambda index, _: build_activity(index)),
         index_route("datasets", _ListParameters, lambda index, values: list_datasets(index, values.text, values.limit)),
@@ -137,8 +144,10 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
         ),
         index_route("search", _SearchParameters, lambda index, values: search_all(index, resources, values.text)),
         index_route("graph", _GraphParameters, _graph),
-        route("events", _EventParameters, lambda values: query_events(lake, values)),
-        route("events/{stream}/{seq}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq)),
+        route("events", _EventParameters, lambda values: query_events(lake, values, mask())),
+        route(
+            "events/{stream}/{seq}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq, mask())
+        ),
         route("health", RequestParameters, lambda _: dependencies.status()),
     ]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from socket import socket
 
 import click
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from clew.api.app import CollectorDispatch, create_app
 from clew.api.marquez.app import MarquezApi, MarquezMiddleware
@@ -23,7 +25,7 @@ from clew.collector.app import RequestLimits, create_collector
 from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
 from clew.eventlog.writer import LogWriter
-from clew.pipeline.status import read_status
+from clew.pipeline.status import PipelineStatus, read_status, without_names
 from clew.pipeline.supervisor import SupervisorState
 from clew.query.context import QueryResources
 from clew.query.service import NotebookService
@@ -46,7 +48,7 @@ def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> Non
         else:
             app, read = build_app(home)
             fast_path = FastPath(get_handler=authenticated_read(read, authenticator))
-            guarded = AuthMiddleware(app, authenticator)
+            guarded = AuthMiddleware(app, authenticator, partial(build_limited_app, home))
             serve(guarded, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
 
@@ -62,7 +64,7 @@ def serve_all(
     limits = RequestLimits(accepts_invalid=server.accepts_invalid)
     collector = create_collector(log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state)
     api, read = build_app(home, lambda event: collector.appender.append([event]))
-    app = CollectorDispatch(AuthMiddleware(api, authenticator), collector)
+    app = CollectorDispatch(AuthMiddleware(api, authenticator, partial(build_limited_app, home)), collector)
     fast_path = FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
     serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
@@ -79,7 +81,22 @@ def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette
     """
     resources = QueryResources(home.index, home.lake)
     resources.preload()
-    dependencies = UiDependencies(resources, resources.reader, home.lake, lambda: read_status(home))
+    return _build_app(home, resources, store)
+
+
+def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIApp, Callable[[], None]]:
+    """Build the application for keys limited to namespaces with these prefixes, and a function that closes it."""
+    resources = QueryResources(home.index, home.lake, namespaces=namespaces)
+    return _build_app(home, resources)[0], resources.close
+
+
+def _build_app(
+    home: DataDir, resources: QueryResources, store: StoreEvent | None = None
+) -> tuple[Starlette, GetHandler]:
+    def status() -> PipelineStatus:
+        return without_names(read_status(home)) if resources.namespaces else read_status(home)
+
+    dependencies = UiDependencies(resources, resources.reader, home.lake, status)
     marquez = MarquezApi(resources, home.log, store or create_log_store(home.log))
     routes = [*operation_routes(resources), *ui_routes(dependencies)]
     app = create_app(lambda: _open_service(resources), routes, [resources.close])

@@ -23,7 +23,9 @@ from msgspec import Struct
 from clew.collector.group_commit import Appender
 from clew.errors import ClewError, UsageError
 from clew.eventlog.writer import IncomingEvent, LogWriter
-from clew.events.streams import STREAM_FILES, Stream
+from clew.events.decoding import RejectedError, RejectionReason
+from clew.events.openlineage import ANNOTATIONS_NAME
+from clew.events.streams import STREAM_FILES, Stream, validate_event
 
 _EXTENSIONS = ("jsonl", "ndjson")
 COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
@@ -222,6 +224,9 @@ _decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_positions = msgspec.json.Decoder(dict[str, int]).decode
 
 
+_RESERVED = ANNOTATIONS_NAME.encode()
+
+
 def guess_stream(body: bytes) -> Stream:
     """Guess the stream of an event from its fields; the default is OpenLineage."""
     try:
@@ -257,7 +262,7 @@ def import_files(paths: list[Path], log: LogWriter, on_progress: OnImportProgres
         offset = _FileOffset()
         for lines in _batches(event.body for event in read_event_file(path, offset.move)):
             read += len(lines)
-            stored += log.append(IncomingEvent(_stream_for(path, line), path.name, _body(line)) for line in lines)
+            stored += _append(log, (IncomingEvent(_stream_for(path, line), path.name, _body(line)) for line in lines))
             on_progress(done + offset.bytes, total, read)
         done += path.stat().st_size
     return ImportResult(read, stored)
@@ -271,11 +276,28 @@ def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions:
         for lines in _batches(line for line in file if line.endswith(b"\n")):
             events = [line for line in lines if line.strip()]
             read += len(events)
-            stored += log.append(IncomingEvent(STREAM_FILES[path.name], source, _body(line)) for line in events)
+            stored += _append(log, (IncomingEvent(STREAM_FILES[path.name], source, _body(line)) for line in events))
             positions[source] += sum(map(len, lines))
             # Saved after the append: lines repeated after a crash are deduplicated by the log.
             _write_positions(log.folder, positions)
     return ImportResult(read, stored)
+
+
+def _append(log: LogWriter | Appender, events: Iterable[IncomingEvent]) -> int:
+    """Append events except those with reserved names."""
+    return log.append(event for event in events if not _has_reserved_name(event))
+
+
+def _has_reserved_name(event: IncomingEvent) -> bool:
+    # JSON may escape any character.
+    if event.stream is Stream.OPENLINEAGE and (_RESERVED in event.body or b"\\u" in event.body):
+        try:
+            validate_event(event.stream, event.body)
+        except RejectedError as error:
+            if error.reason is RejectionReason.RESERVED_NAME:
+                _LOG.warning("skipped an event of %s: %s", event.source, error.detail)
+                return True
+    return False
 
 
 def _resume_position(saved: int, file: IO[bytes]) -> int:

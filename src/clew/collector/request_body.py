@@ -24,6 +24,7 @@ from clew.errors import ClewError
 from clew.eventlog.writer import LogEntry
 from clew.events.decoding import RejectedError, RejectionReason
 from clew.events.ids import JSON_WHITESPACE, NEWLINES_TO_SPACES, content_id
+from clew.events.openlineage import decode_openlineage
 from clew.events.streams import Stream, decode_utf8
 from clew.server.auth import Principal
 
@@ -204,7 +205,10 @@ def _check_utf8(text: mmap.mmap) -> None:
 def _find_error(text: mmap.mmap, stream: Stream) -> RejectedError | None:
     with memoryview(text) as body:
         try:
-            decode_utf8(stream, body)
+            if stream is Stream.OPENLINEAGE:
+                decode_openlineage(body, allows_reserved=False)
+            else:
+                decode_utf8(stream, body)
         except RejectedError as error:
             # A copy: the raised error references the mapping.
             return RejectedError(error.reason, error.detail)

@@ -23,6 +23,7 @@ class RejectionReason(StrEnum):
     NO_TIME = "no_time"
     NO_IDENTITY = "no_identity"
     INVALID_NAME = "invalid_name"
+    RESERVED_NAME = "reserved_name"
     UNKNOWN_SCHEMA = "unknown_schema"
     CORRUPT_RECORD = "corrupt_record"
 
@@ -30,6 +31,7 @@ class RejectionReason(StrEnum):
     def is_permanent(self) -> bool:
         """True if no later version of clew could accept the event."""
         return self in {
+            RejectionReason.RESERVED_NAME,
             RejectionReason.NOT_JSON,
             RejectionReason.NOT_UTF8,
             RejectionReason.NOT_AN_OBJECT,

@@ -87,6 +87,12 @@ FACET_ALIASES: Final[dict[str, str]] = {
 }
 
 
+# Dataset whose facets are the annotations of users.
+ANNOTATIONS_NAMESPACE: Final = "clew"
+ANNOTATIONS_NAME: Final = "notes"
+_ANNOTATIONS = ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME
+
+
 Identifier = Annotated[str, Meta(min_length=1)]
 
 
@@ -203,21 +209,33 @@ _LENIENT_DECODERS: Final[dict[str, Decode]] = {
 }
 
 
-def decode_openlineage(body: Document) -> Event:
-    """Decode an event from UTF-8; RejectedError if it is invalid."""
+def decode_openlineage(body: Document, *, allows_reserved: bool = True) -> Event:
+    """Decode an event from UTF-8; RejectedError if it is invalid. Received events may not have reserved names."""
     event = decode_or_salvage(body, _decode_event, _decode_lenient)
+    if not allows_reserved:
+        # First: an event that is stored as invalid may be accepted later.
+        _reject_reserved_names(event)
     _validate_header(event)
     return event
 
 
 def validate_openlineage(body: Document) -> None:
-    """Reject what `decode_openlineage` rejects, in half the time, by decoding only the header."""
+    """Reject what `decode_openlineage` rejects, in half the time, by decoding only the header; and reserved names."""
     try:
         header = _decode_header(body)
     except (msgspec.DecodeError, RecursionError):
-        decode_openlineage(body)
+        decode_openlineage(body, allows_reserved=False)
     else:
+        _reject_reserved_names(header)
         _validate_header(header)
+
+
+def _reject_reserved_names(event: Event | _EventHeader) -> None:
+    """Reject an event with the dataset of annotations, which only the API writes."""
+    datasets = [event.dataset, *(event.inputs or ()), *(event.outputs or ())]
+    if any(item is not None and (item.namespace, item.name) == _ANNOTATIONS for item in datasets):
+        detail = f"the dataset {ANNOTATIONS_NAME!r} of {ANNOTATIONS_NAMESPACE!r} is for tags and deletions of the API"
+        raise RejectedError(RejectionReason.RESERVED_NAME, detail)
 
 
 def parse_dataset_version(facets: Facets | None) -> str | None:

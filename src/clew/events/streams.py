@@ -40,7 +40,7 @@ def decode_event(stream: str, body: Document, received_at: str = "") -> AnyEvent
 
 
 def validate_event(stream: str, body: Document) -> None:
-    """Reject what `decode_event` rejects, with as little decoding as possible."""
+    """Reject what `decode_event` rejects, and reserved names, with as little decoding as possible."""
     if stream == Stream.OPENLINEAGE:
         require_utf8(body)
         openlineage.validate_openlineage(body)

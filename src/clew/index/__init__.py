@@ -2,4 +2,5 @@
 
 Write: `extract/` (event to rows) -> `changes.py` (`ChangeSet`) -> `merge_rules.py` (upserts) -> `writer.py`.
 Read: `queries/`. Databases: `backends/`. `encoding.py` has composite keys and compressed facets.
+`visibility.py` limits a connection to namespaces.
 """

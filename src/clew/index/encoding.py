@@ -13,6 +13,7 @@ import zstandard
 from msgspec import Struct
 
 from clew.events.facets import FacetOrder, is_deleted
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
 
 # A control character that does not occur in names.
 KEY_SEPARATOR: Final = "\x1f"
@@ -64,8 +65,6 @@ def like_pattern(text: str) -> str:
     return f"%{escaped}%"
 
 
-ANNOTATIONS_NAMESPACE: Final = "clew"
-ANNOTATIONS_NAME: Final = "notes"
 IS_ANNOTATIONS: Final = f"(namespace = '{ANNOTATIONS_NAMESPACE}' and name = '{ANNOTATIONS_NAME}')"
 # All other datasets.
 DATASETS: Final = f"datasets where not {IS_ANNOTATIONS}"

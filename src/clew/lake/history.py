@@ -1,9 +1,9 @@
-"""Table sizes, recent batches, rejected events and pending backfills, without pyarrow, which is slow to load."""
+"""Table sizes, batches, run events, rejected events and pending backfills, without pyarrow, which is slow to load."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -12,6 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 from msgspec import Struct, field
 
 from clew.data_dir import LakeLocation
+from clew.events.openlineage import to_epoch_micros
 from clew.lake.storage import DELTA_LOG_DIR, open_storage, table_names
 
 # Version in 20 digits: text order is version order.
@@ -140,6 +141,36 @@ def count_rejections(root: LakeLocation, reason: str) -> int:
     rows = query.execute(f"select count(*) as events from rejected where reason = '{reason}'").read_all()  # noqa: S608
     count: int = rows.column("events").to_pylist()[0]
     return count
+
+
+class RunEvent(Struct, frozen=True):
+    """Position, time in epoch microseconds, and type of a run event."""
+
+    seq: int
+    event_time: int
+    event_type: str
+
+
+def list_run_events(root: LakeLocation, namespaces: Sequence[str]) -> list[RunEvent]:
+    """Read the run events of jobs in namespaces with these prefixes."""
+    try:
+        table = open_storage(root).open_table("lineage_events")
+    except TableNotFoundError:
+        return []
+    query = f"""select seq, event_time, upper(coalesce(event_type, '')) as event_type from events
+    where run_uuid is not null and ({prefix_condition("job_namespace", namespaces)})"""  # noqa: S608
+    rows = QueryBuilder().register("events", table).execute(query).read_all().to_struct_array().to_pylist()
+    return [RunEvent(row["seq"], to_epoch_micros(row["event_time"]), row["event_type"]) for row in rows]
+
+
+def prefix_condition(column: str, prefixes: Iterable[str]) -> str:
+    """Return the SQL condition that a column begins with one of the prefixes."""
+    return " or ".join(f"starts_with({column}, {quote_literal(prefix)})" for prefix in prefixes) or "false"
+
+
+def quote_literal(text: str) -> str:
+    """Return a string literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 _COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (

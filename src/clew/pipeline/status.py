@@ -96,6 +96,11 @@ def read_status(home: DataDir) -> PipelineStatus:
     )
 
 
+def without_names(status: PipelineStatus) -> PipelineStatus:
+    """Return the status without what names or counts entities, for keys limited to namespaces."""
+    return replace(status, rejected=RejectionSummary(0, None, []), batches=[], tables=[])
+
+
 def _with_durations(batches: list[CommittedBatch], records: list[BatchRecord]) -> list[CommittedBatch]:
     """Join committed batches with the durations of the batch history."""
     by_id = {(record.app_id, record.number): record for record in records}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -165,6 +166,7 @@ class QueryResources:
 
     `use_lazy_graphs`: while the cached graphs are stale, traverse by index lookups, up to a limit.
     `is_one_shot`: the process exits after a query or two; lazy graphs, and a search index that may be partial.
+    `namespaces`: prefixes of the namespaces that are shown; all others are hidden. Without prefixes, all are shown.
     """
 
     def __init__(
@@ -174,9 +176,14 @@ class QueryResources:
         *,
         is_one_shot: bool = False,
         use_lazy_graphs: bool = False,
+        namespaces: Sequence[str] = (),
     ) -> None:
         self.index_location = index
         self.lake_location = lake
+        self.namespaces = tuple(namespaces)
+        # Caches of a part of the index are private: anything in the data directory is for all users of it.
+        self._private_folder = tempfile.TemporaryDirectory(prefix="clew-") if namespaces else None
+        cache = index if self._private_folder is None else Path(self._private_folder.name) / "index"
         self._use_lazy_graphs = is_one_shot or use_lazy_graphs
         self.unindexed_annotations = UnindexedAnnotations()
         self._idle: list[tuple[int, Catalog]] = []
@@ -185,21 +192,21 @@ class QueryResources:
         self._pending_backfill: tuple[IndexVersion, bool] | None = None
         self._job_graphs = GraphCache(
             JobGraph,
-            sidecar_path(index, "lineage"),
+            sidecar_path(cache, "lineage"),
             build_job_graph,
             IndexReader.job_graph_fingerprint,
             self._open_reader,
         )
         self._column_graphs = GraphCache(
             ColumnGraph,
-            sidecar_path(index, "columns"),
+            sidecar_path(cache, "columns"),
             build_column_graph,
             IndexReader.column_graph_fingerprint,
             self._open_reader,
         )
-        index_file = index if isinstance(index, Path) else None
+        index_file = index if isinstance(index, Path) and not namespaces else None
         self.search_index = SearchIndex(
-            sidecar_path(index, "search"), self._open_reader, index_file, is_one_shot=is_one_shot
+            sidecar_path(cache, "search"), self._open_reader, index_file, is_one_shot=is_one_shot
         )
 
     def __enter__(self) -> Self:
@@ -217,6 +224,8 @@ class QueryResources:
         for _, catalog in idle:
             catalog.reader.close()
         self.search_index.close()
+        if self._private_folder is not None:
+            self._private_folder.cleanup()
 
     def preload(self) -> None:
         """Load the caches in the background; errors are raised by the first query instead."""
@@ -320,12 +329,13 @@ class QueryResources:
     def _open_catalog(self) -> Catalog:
         """Open a reader for answers; readers of graphs and of the search index need no pending facets."""
         reader = self._open_reader()
-        if self.lake_location is not None:
+        # The changes of events that await a backfill are not limited to namespaces.
+        if self.lake_location is not None and not self.namespaces:
             reader.pending = PendingFacets(self.lake_location, self)
-        return Catalog(reader, self.unindexed_annotations)
+        return Catalog(reader, self.unindexed_annotations, self.lake_location)
 
     def _open_reader(self) -> IndexReader:
-        reader = IndexReader(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
+        reader = IndexReader(self.index_location, _BUSY_TIMEOUT_SECONDS, self.namespaces)
         if isinstance(self.index_location, Path):
             reader.query(_MMAP_PRAGMA)
         return reader

@@ -24,6 +24,7 @@ _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*\r\n", r
 _GET_LINE = re.compile(rb"(GET|HEAD) (/[\w/.~:@!$&'()*+,;=?%-]*) HTTP/1\.1")
 # Requests with these headers take the ASGI path: their body needs decoding, or uvicorn resolves the client address.
 _UNSUPPORTED_HEADERS = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "x-forwarded-for"})
+_BROWSER_HEADERS = frozenset({"origin", "sec-fetch-site"})
 # uvicorn sets it on disconnect to wake readers of the body; on the fast path the body is already complete.
 _UNUSED_EVENT = asyncio.Event()
 
@@ -211,8 +212,10 @@ class FastPathProtocol(LimitedHttpProtocol):
         return True
 
     def _is_rejected(self, parsed: ParsedRequest) -> bool:
-        method = "POST" if parsed.has_length else "GET"
-        return self.fast_path.policy.find_rejection(method, parsed.head.headers) is not None
+        method, headers = "POST" if parsed.has_length else "GET", parsed.head.headers
+        # The head has no length, which decides whether a browser must send a type.
+        is_untyped = parsed.has_length and "content-type" not in headers and not _BROWSER_HEADERS.isdisjoint(headers)
+        return is_untyped or self.fast_path.policy.find_rejection(method, headers) is not None
 
     def _buffer(self, chunks: list[bytes], data: bytes) -> None:
         """Buffer a chunk; handle the request when it is complete."""

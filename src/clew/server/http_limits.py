@@ -1,4 +1,4 @@
-"""HTTP limits: request timeout and maximum size of the head."""
+"""HTTP limits: request timeout and maximum size of the head; the host of the request."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Check the size of the head."""
+        """Check the size of the head, and set the host."""
         self.finish_head()
         super().on_headers_complete()
 
@@ -69,8 +69,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def finish_head(self) -> None:
-        """Reject a head that is too long."""
+        """Reject a head that is too long; use the host of the target."""
         self._is_in_head = False
+        if b"://" in self.url and not self.url.startswith(b"/"):
+            # The host of a target in absolute form replaces the header (RFC 9112, 3.2.2).
+            host = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+            self.headers[:] = [(b"host", host), *((name, value) for name, value in self.headers if name != b"host")]
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.max_head_bytes:
             self._reject_head()
             raise _HeadTooLongError

@@ -20,8 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 ANY_HOST: Final = "*"
 _READ_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-# Values of Sec-Fetch-Site of a request by the page itself or by the user.
-_TRUSTED_SITES: Final = frozenset(("same-origin", "none"))
+_SAME_ORIGIN: Final = "same-origin"
+# Values of Sec-Fetch-Site of a request by the page itself, by the user, or by a client that is not a browser.
+_TRUSTED_SITES: Final = frozenset((_SAME_ORIGIN, "none", None))
+# Headers that are checked; with several values, proxies and servers may choose different ones.
+_SINGLE_HEADERS: Final = ("host", "origin", "content-type", "sec-fetch-site")
 # Types that a page may send to other sites without their permission (CORS-safelisted).
 _FORM_TYPES: Final = frozenset(("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"))
 
@@ -51,9 +54,13 @@ class OriginPolicy:
             return cls()
         return cls(frozenset({*LOOPBACK, _normalize(bind_host), *extra}))
 
-    def find_rejection(self, method: str, headers: Mapping[str, str]) -> HeaderRejection | None:
-        """Return the reason to reject a request, if any. `headers` are by lower-case name."""
+    def find_rejection(
+        self, method: str, headers: Mapping[str, str], http_version: str = "1.1"
+    ) -> HeaderRejection | None:
+        """Return the reason to reject a request, if any. `headers` are by lower-case name, each once."""
         host = headers.get("host", "")
+        if not host and http_version != "1.0":
+            return HeaderRejection(400, "The header Host is missing.")
         if self.allowed_hosts is not None and host and _normalize(host) not in self.allowed_hosts:
             message = f"This server does not answer to the host {host!r}. Allow the name with --allowed-host."
             return HeaderRejection(421, message)
@@ -62,14 +69,21 @@ class OriginPolicy:
 
 def _find_write_rejection(host: str, headers: Mapping[str, str]) -> HeaderRejection | None:
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    is_trusted = site in _TRUSTED_SITES if site else origin is None or urlsplit(origin).netloc.lower() == host.lower()
-    if not is_trusted:
+    is_same_origin = origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    # Behind a proxy that changes Host, only the browser knows the origin of the page.
+    if site not in _TRUSTED_SITES or not (is_same_origin or site == _SAME_ORIGIN):
         return HeaderRejection(403, f"Writes from pages of other sites are not accepted (Origin: {origin}).")
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type in _FORM_TYPES:
+    is_browser = site is not None or origin is not None
+    # A page can send a body without a type.
+    if content_type in _FORM_TYPES or (is_browser and not content_type and _has_body(headers)):
         message = f"The content type {content_type!r} is not accepted. Send `Content-Type: application/json`."
         return HeaderRejection(415, message)
     return None
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 
 @lru_cache(1024)
@@ -91,7 +105,13 @@ class OriginMiddleware:
         """Check a request and pass it on."""
         app = self._app
         if scope["type"] == "http":
-            rejection = self._policy.find_rejection(scope["method"], Request(scope).headers)
+            headers = Request(scope).headers
+            repeated = [name for name in _SINGLE_HEADERS if len(headers.getlist(name)) > 1]
+            rejection = (
+                HeaderRejection(400, f"The header {repeated[0]} is repeated.")
+                if repeated
+                else self._policy.find_rejection(scope["method"], headers, scope["http_version"])
+            )
             if rejection is not None:
                 body = msgspec.json.encode({"code": rejection.status, "message": rejection.message})
                 app = Response(body, rejection.status, media_type="application/json")

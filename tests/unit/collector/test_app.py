@@ -225,6 +225,40 @@ def test_rejects_bodies_that_are_not_json_objects(body: bytes, reason: str, clie
     assert client.post(LINEAGE, content=make_event()).status_code == 201
 
 
+ANNOTATION = {"namespace": "clew", "name": "notes", "facets": {'clew_annotation["hidden","job","n","j"]': {}}}
+PLANTED = {
+    "dataset event": json.dumps({"eventTime": EVENT["eventTime"], "dataset": ANNOTATION}).encode(),
+    "input": make_event(inputs=[{"namespace": "n", "name": "i"}, ANNOTATION]),
+    "output": make_event(outputs=[ANNOTATION]),
+    "escaped": make_event(outputs=[ANNOTATION]).replace(b"notes", b"n\\u006ftes"),
+    "duplicate keys": make_event(outputs=[ANNOTATION]).replace(b'"outputs"', b'"outputs": [], "outputs"'),
+    "other shape": make_event(eventType=7, outputs=[ANNOTATION]),
+    "invalid": make_event(eventTime="noon", outputs=[ANNOTATION]),
+    "future schema": make_event(schemaURL="https://openlineage.io/spec/9-0-0/OpenLineage.json", inputs=[ANNOTATION]),
+    "large": make_large_event(1, outputs=[ANNOTATION]),
+    "large, invalid": make_large_event(1, eventTime="noon", outputs=[ANNOTATION]),
+}
+
+
+@pytest.mark.parametrize("body", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize("form", [b"%s", b"[%s]", b"%s\n%s"])
+@pytest.mark.parametrize("accepts_invalid", [False, True])
+def test_never_stores_an_event_with_annotations(
+    body: bytes,
+    form: bytes,
+    accepts_invalid: bool,
+    log: LogWriter,
+) -> None:
+    payload = form % ((body,) * form.count(b"%s"))
+    limits = RequestLimits(accepts_invalid=accepts_invalid)
+    with TestClient(create_collector(log, limits, log.folder.parent / "streams")) as client:
+        response = client.post(LINEAGE, content=payload)
+        assert (response.status_code, "reserved_name" in response.text) == (400, True)
+        if form != b"%s":
+            assert client.post(f"{LINEAGE}/batch", content=payload).json()["summary"]["successful"] == 0
+    assert read_bodies(log) == []
+
+
 def test_stores_the_valid_events_of_a_request(client: TestClient, log: LogWriter) -> None:
     response = client.post(LINEAGE, content=b"[%s, 7, 8]" % make_event())
     assert response.status_code == 400

@@ -233,3 +233,16 @@ def test_large_events_are_appended_in_small_groups(tmp_path: Path) -> None:
     with CountingLog(tmp_path / "log") as log:
         import_files([path], log)
     assert log.counts == [2, 2]
+
+
+@pytest.mark.parametrize("name", [b'"notes"', b'"n\\u006ftes"'])
+def test_does_not_import_annotations(name: bytes, log: LogWriter, tmp_path: Path) -> None:
+    start = b'{"eventTime": "2026-01-01T10:00:00Z", "dataset": {"namespace": "clew", "name": '
+    planted, other = start + name + b"}}", start + b'"other"}}'
+    file, stream = tmp_path / "events.ndjson", tmp_path / "streams" / "5eed" / "marimo_lineage_events.jsonl"
+    stream.parent.mkdir(parents=True)
+    for path in (file, stream):
+        path.write_bytes(planted + b"\n" + other + b"\n")
+    assert import_files([file], log) == ImportResult(2, 1)
+    assert import_streams(stream.parents[1], log) == ImportResult(2, 0)
+    assert read_bodies(log) == [other]

@@ -35,7 +35,11 @@ def status_of(policy: OriginPolicy, method: str = "GET", **headers: str) -> int:
         ("[::1]:5000", 200),
         ("[::1]", 200),
         ("::1", 200),
-        ("", 200),
+        ("", 400),
+        ("evil.example@127.0.0.1", 421),
+        ("127.0.0.1, evil.example", 421),
+        ("[2001:db8::1]", 421),
+        ("evil.example:80:127.0.0.1", 421),
         ("evil.example", 421),
         ("evil.example:5000", 421),
         ("localhost.evil.example", 421),
@@ -73,6 +77,15 @@ def test_allowed_hosts(bind_host: str, extra: list[str], host: str, status: int)
         ({"origin": "http://localhost:5000"}, 200),
         ({"sec_fetch_site": "same-origin", "origin": "http://localhost:3000"}, 200),
         ({"sec_fetch_site": "none"}, 200),
+        ({"sec_fetch_site": "none", "origin": "http://evil.example"}, 403),
+        ({"sec_fetch_site": "Cross-Site"}, 403),
+        ({"sec_fetch_site": ""}, 403),
+        ({"origin": ""}, 403),
+        ({"origin": "http://localhost:5000.evil.example"}, 403),
+        ({"origin": "http://localhost:5000", "content_length": "2"}, 415),
+        ({"origin": "http://localhost:5000", "content_length": "0"}, 200),
+        ({"origin": "http://localhost:5000", "transfer_encoding": "chunked"}, 415),
+        ({"origin": "http://localhost:5000", "content_length": "2", "content_type": "application/json"}, 200),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "http://localhost:3000"}, 403),
         ({"origin": "null"}, 403),
@@ -119,13 +132,28 @@ def connect() -> Iterator[Callable[[], socket.socket]]:
         ("POST", ["host: localhost", "content-length: 0", "origin: http://evil.example"], 403, None),
         ("POST", ["host: localhost", "content-length: 2", "content-type: text/plain"], 415, None),
         ("PUT", ["host: evil.example", "content-length: 0"], 421, None),
+        ("GET", ["host: localhost", "host: evil.example"], 400, None),
+        ("GET", ["host: evil.example", "host: localhost"], 400, None),
+        ("POST", ["host: localhost", "host: evil.example", "content-length: 0"], 400, None),
+        ("POST", ["host: localhost", "content-type: a/b", "content-type: text/plain", "content-length: 2"], 400, None),
+        ("POST", ["host: localhost", "origin: http://localhost", "content-length: 2"], 415, None),
+        ("GET", [], 400, None),
+        ("POST", ["content-length: 0"], 400, None),
+        ("GET /x HTTP/1.0", [], 200, b"ASGI"),
+        ("GET /x HTTP/1.0", ["host: evil.example"], 421, None),
+        ("GET http://evil.example/x HTTP/1.1", ["host: localhost"], 421, None),
+        ("POST http://evil.example/x HTTP/1.1", ["host: localhost", "content-length: 0"], 421, None),
+        ("GET http://localhost/x HTTP/1.1", ["host: evil.example"], 200, b"ASGI"),
+        ("GET HTTP://evil.example/x HTTP/1.1", ["host: localhost"], 421, None),
+        ("GET", ["host: evil.example", "x-forwarded-host: localhost"], 421, None),
     ],
 )
 def test_checks_both_paths(
     method: str, headers: list[str], status: int, body: bytes | None, connect: Callable[[], socket.socket]
 ) -> None:
     content = "{}" if "content-length: 2" in headers else ""
-    request = "\r\n".join([f"{method} /x HTTP/1.1", *headers, "", content]).encode()
+    line = method if " " in method else f"{method} /x HTTP/1.1"
+    request = "\r\n".join([line, *headers, "", content]).encode()
     with connect() as sock:
         ((actual, response_headers, actual_body),) = RawConnection(sock).send(request)
     assert actual == status

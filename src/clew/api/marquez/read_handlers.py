@@ -24,7 +24,7 @@ from clew.api.marquez.schemas import (
 from clew.events.facets import decode_facet
 from clew.index.queries.entities import Facets, Name
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import Catalog, Interval, count_events, daily_intervals, hourly_intervals
+from clew.query.entities.catalog import Catalog, Interval, daily_intervals, hourly_intervals
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Namespace
 from clew.query.search import search_entities, split_words
 from clew.query.search_index import EntityKind, facet_texts
@@ -174,7 +174,7 @@ def get_events(catalog: Catalog, request: MarquezRequest, log: Path) -> MarquezR
 
 def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/lineage-events`."""
-    return json_response(count_events(catalog.reader, _intervals(request)))
+    return json_response(catalog.event_counts(_intervals(request)))
 
 
 def get_entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:

@@ -174,7 +174,7 @@ def keys_group() -> None:
     "namespaces",
     multiple=True,
     metavar="PREFIX",
-    help="Limit the key to namespaces with this prefix; may be repeated.",
+    help="Limit the key to sending and reading namespaces with this prefix; may be repeated.",
 )
 @json_flag
 @home_option

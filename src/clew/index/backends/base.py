@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from clew.index.changes import ChangeSet, FacetsRow
 from clew.index.merge_rules import MergeSpec
+from clew.index.visibility import NameMask
 
 
 class Row(Protocol):
@@ -59,6 +60,9 @@ class Database(Protocol):
 
     def data_version(self) -> object:
         """Return a value that changes with every commit of another connection."""
+
+    def limit_names(self, mask: NameMask) -> None:
+        """Replace all tables by temporary views that show visible names only."""
 
     def close(self) -> None:
         """Close the connection."""

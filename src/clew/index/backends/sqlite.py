@@ -16,6 +16,7 @@ from clew.errors import ClewError
 from clew.index.backends.base import Database
 from clew.index.changes import ChangeSet, FacetsRow
 from clew.index.merge_rules import MergeSpec
+from clew.index.visibility import NameMask, limited_views
 
 INDEX_FORMAT: Final = 8
 # A stream and a backfill may both write: one waits while the other merges a batch.
@@ -61,6 +62,22 @@ class SqliteDatabase(sqlite3.Connection):
     def data_version(self) -> object:
         """Return a value that changes with every commit of another connection."""
         return self.execute("pragma data_version").fetchone()[0]
+
+    def limit_names(self, mask: NameMask) -> None:
+        """Replace all tables by temporary views that show visible names only."""
+        for name, arguments, function in (
+            ("is_visible", 1, mask.is_visible),
+            ("is_visible_io", 1, mask.is_visible_io),
+            ("opaque_name", 2, mask.opaque_name),
+            ("mask_names", 1, mask.mask_names),
+        ):
+            self.create_function(name, arguments, function, deterministic=True)
+        schema = files("clew.index").joinpath(_SCHEMA[0]).read_text()
+        for statement in limited_views(schema, self._columns_of, "main"):
+            self.execute(statement)
+
+    def _columns_of(self, table: str) -> list[str]:
+        return [row[0] for row in self.execute(f"select name from main.pragma_table_info('{table}')")]  # noqa: S608
 
 
 def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> SqliteDatabase:

@@ -28,6 +28,7 @@ from clew.events.facets import (
 from clew.events.openlineage import FACET_ALIASES, Dataset, Facets
 from clew.index.changes import (
     DatasetRow,
+    EventContext,
     FacetsRow,
     JobEdgeRow,
     QualityAssertionsRow,
@@ -37,7 +38,6 @@ from clew.index.changes import (
     SymlinksRow,
 )
 from clew.index.encoding import FacetEncoder, StoredFacet
-from clew.index.extract.context import EventContext
 
 _ROW_COUNT_FACETS = frozenset(ROW_COUNT_FACETS)
 

@@ -10,9 +10,8 @@ from typing import Any
 from clew.events.facets import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, parse_dataset_version, without_facets
-from clew.index.changes import ROW_TYPES, ChangeSet, EdgeRow, RunEventRow, TableRow
+from clew.index.changes import ROW_TYPES, ChangeSet, EdgeRow, EventContext, RunEventRow, TableRow
 from clew.index.encoding import dataset_key, entity_key, run_dataset_key
-from clew.index.extract.context import EventContext
 from clew.index.extract.datasets import (
     FacetCollector,
     dataset_facet_rows,

@@ -30,12 +30,12 @@ from clew.index.changes import (
     AssertionRow,
     CellRow,
     EdgeRow,
+    EventContext,
     JobDependenciesRow,
     OperationRow,
     StaticLineageRow,
     TableRow,
 )
-from clew.index.extract.context import EventContext
 from clew.index.extract.datasets import dataset_row, implied_io_row, job_edge_row
 
 

@@ -20,13 +20,13 @@ from clew.events.ids import Identity, compute_job_version
 from clew.events.openlineage import DEFAULT_STATE, RUN_STATES, STATE_RANKS, TERMINAL_RANK, Dataset, Facets, Job, Run
 from clew.index.changes import (
     DatasetDeclarationRow,
+    EventContext,
     JobDeclarationRow,
     JobRow,
     ReferencedJobRow,
     ReferencedRunRow,
     RunRow,
 )
-from clew.index.extract.context import EventContext
 
 _NO_FACETS: Facets = {}
 

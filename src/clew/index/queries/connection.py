@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol, Self
+
+from msgspec.structs import replace
 
 from clew.data_dir import IndexLocation
 from clew.events.facets import FacetOrder
@@ -23,6 +25,7 @@ from clew.index.encoding import (
     run_dataset_key,
     split_key,
 )
+from clew.index.visibility import NameMask
 
 # All names of the dataset with namespace ?1 and name ?2.
 ALIASES_CTE = """with names (namespace, name) as (
@@ -86,13 +89,22 @@ class Snapshot:
 
 
 class IndexConnection:
-    """Read-only connection to an index. With `pending`, facets include those that a backfill still has to add."""
+    """Read-only connection to an index. With `pending`, facets include those that a backfill still has to add.
+
+    With `namespaces`, names outside the namespaces with these prefixes are not shown; `mask` replaces them.
+    """
 
     pending: PendingSource | None = None
+    mask: NameMask | None = None
 
-    def __init__(self, location: IndexLocation, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self, location: IndexLocation, busy_seconds: float = BUSY_SECONDS, namespaces: Sequence[str] = ()
+    ) -> None:
         self._database = open_backend(location).reader(busy_seconds)
         try:
+            if namespaces:
+                self.mask = NameMask(namespaces, self.version().identity)
+                self._database.limit_names(self.mask)
             self._decoder = self._load_decoder()
         except BaseException:
             self._database.close()
@@ -216,11 +228,15 @@ class IndexConnection:
 
     def _decode_blob(self, body: bytes) -> list[StoredFacet]:
         try:
-            return self._decoder.decode(body)
+            facets = self._decoder.decode(body)
         except KeyError:
             # The dictionary was added after this reader was opened.
             self._decoder = self._load_decoder()
-            return self._decoder.decode(body)
+            facets = self._decoder.decode(body)
+        mask = self.mask
+        if mask is None:
+            return facets
+        return [replace(facet, body=mask.mask_json(facet.body)) for facet in facets]
 
     def _load_decoder(self) -> FacetDecoder:
         return FacetDecoder(read_dictionaries(self._database))

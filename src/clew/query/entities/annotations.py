@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.events.facets import Tag, parse_tags
-from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, DELETED, StoredFacet
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
+from clew.index.encoding import DELETED, StoredFacet
 from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import HiddenUntil
+from clew.index.visibility import NameMask
 from clew.query.entities.model import TagDefinition
 
 # Position of annotations that are not in the index yet: after all others.
@@ -78,12 +80,20 @@ class _Facet(Struct, Generic[T]):
 
 
 class Annotations:
-    """All annotations, including those that are not in the index yet."""
+    """All annotations, including those that are not in the index yet; with a mask, those of visible namespaces."""
 
-    def __init__(self, stored: Iterable[StoredFacet], unindexed: Iterable[tuple[str, bytes]] = ()) -> None:
+    def __init__(
+        self,
+        stored: Iterable[StoredFacet],
+        unindexed: Iterable[tuple[str, bytes]] = (),
+        mask: NameMask | None = None,
+    ) -> None:
         facets = {facet.name: (facet.seq, facet.body) for facet in stored if facet.name.startswith(_PREFIX)}
         facets |= {key: (_UNINDEXED_SEQ, body) for key, body in unindexed}
-        self._annotations = {tuple(_parse_key(key)): facet for key, facet in facets.items() if facet[1] != DELETED}
+        annotations = {tuple(_parse_key(key)): facet for key, facet in facets.items() if facet[1] != DELETED}
+        self._annotations = {
+            identity: facet for identity, facet in annotations.items() if mask is None or _is_visible(identity, mask)
+        }
         self._hidden: dict[str, list[HiddenUntil]] = {}
 
     def tag_definitions(self) -> list[TagDefinition]:
@@ -159,6 +169,17 @@ class Annotations:
 
 
 NO_ANNOTATIONS: Final = Annotations(())
+
+
+def _is_visible(identity: tuple[str, ...], mask: NameMask) -> bool:
+    """Return whether the annotated entity is visible. Sources have no namespace and belong to nobody."""
+    match identity:
+        case ("tag", _):
+            return True
+        case ("namespace", namespace) | ("tags" | "hidden", _, namespace, *_):
+            return mask.is_visible(namespace)
+        case _:
+            return False
 
 
 def _parse_key(key: str) -> list[str]:

@@ -10,16 +10,19 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 
+from clew.data_dir import LakeLocation
 from clew.eventlog.segments import Segment, decode_record, is_damaged, list_segments
 from clew.events.facets import decode_facet, get_str
-from clew.events.openlineage import to_epoch_micros
-from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
+from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, to_epoch_micros
+from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
 from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
+from clew.index.visibility import NameMask
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
 from clew.query.entities.model import (
@@ -36,6 +39,9 @@ from clew.query.entities.model import (
 from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
 from clew.query.graph.nodes import Node
 from clew.query.model import from_epoch_micros
+
+if TYPE_CHECKING:
+    from clew.lake.history import RunEvent
 
 ANONYMOUS = "anonymous"
 
@@ -149,11 +155,10 @@ def daily_intervals(now: datetime, zone: tzinfo) -> list[Interval]:
     return [Interval(*ends) for ends in pairwise(boundaries)]
 
 
-def count_events(reader: IndexReader, intervals: Sequence[Interval]) -> list[EventCount]:
-    """Count run events by type in consecutive intervals."""
+def count_events(events: Iterable[tuple[int, str]], intervals: Sequence[Interval]) -> list[EventCount]:
+    """Count run events, given by time and type, in consecutive intervals."""
     ends = [to_epoch_micros(interval.end) for interval in intervals]
-    rows = reader.event_types(to_epoch_micros(intervals[0].start), ends[-1])
-    counts = Counter((bisect_left(ends, row["event_time"] + 1), row["event_type"]) for row in rows)
+    counts = Counter((bisect_left(ends, event_time + 1), event_type) for event_time, event_type in events)
     types = ("FAIL", "START", "COMPLETE", "ABORT")
     return [
         EventCount(interval.start, interval.end, *(counts[number, kind] for kind in types))
@@ -271,9 +276,10 @@ class UnindexedAnnotations:
 class Catalog:
     """Catalog queries of one reader; its caches are reset when the index changes."""
 
-    def __init__(self, reader: IndexReader, unindexed: UnindexedAnnotations) -> None:
+    def __init__(self, reader: IndexReader, unindexed: UnindexedAnnotations, lake: LakeLocation | None = None) -> None:
         self.reader = reader
         self._unindexed = unindexed
+        self._lake = lake
         self._data_version: object = None
         self._identity: str | None = None
         self._annotations: Annotations | None = None
@@ -299,7 +305,7 @@ class Catalog:
         """User annotations, including those not yet in the index."""
         if self._annotations is None or not self._unindexed.is_empty:
             stored = self.reader.stored_facets("dataset", ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None)
-            self._annotations = Annotations(stored, self._unindexed.not_in(self.reader))
+            self._annotations = Annotations(stored, self._unindexed.not_in(self.reader), self.reader.mask)
         return self._annotations
 
     def reset_annotations(self) -> None:
@@ -456,8 +462,33 @@ class Catalog:
     ) -> tuple[list[Raw], int]:
         """Return run events by event time, byte for byte as received, and their total count."""
         first_position, time_range = first_log_position(log), (to_epoch_micros(after), to_epoch_micros(before))
+        mask = self.reader.mask
+        if mask is not None:
+            events = [event for event in self._visible_run_events(mask, *time_range) if event.seq >= first_position]
+            events.sort(key=lambda event: (event.event_time, event.seq), reverse=is_newest_first)
+            bodies = read_events(log, [event.seq for event in events[offset : offset + limit]])
+            return [Raw(mask.mask_json(bytes(body))) for body in bodies], len(events)
         positions = self.reader.run_events(*time_range, first_position, limit, offset, is_newest_first=is_newest_first)
         return list(read_events(log, positions)), self.reader.count_run_events(*time_range, first_position)
+
+    def event_counts(self, intervals: Sequence[Interval]) -> list[EventCount]:
+        """Count run events by type in consecutive intervals."""
+        time_range = to_epoch_micros(intervals[0].start), to_epoch_micros(intervals[-1].end)
+        mask = self.reader.mask
+        if mask is None:
+            events = ((row["event_time"], row["event_type"]) for row in self.reader.event_types(*time_range))
+        else:
+            events = ((event.event_time, event.event_type) for event in self._visible_run_events(mask, *time_range))
+        return count_events(events, intervals)
+
+    def _visible_run_events(self, mask: NameMask, after: int, before: int) -> list[RunEvent]:
+        """Return the run events of visible jobs in a time range; the index has them without namespaces."""
+        if self._lake is None:
+            return []
+        # Imported here: Delta loads slowly, and only limited keys need it.
+        from clew.lake.history import list_run_events
+
+        return [event for event in list_run_events(self._lake, mask.prefixes) if after <= event.event_time < before]
 
     def entity_counts(self, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
         """Count the jobs, datasets or sources that existed at the end of each interval."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError, MissingExtraError
@@ -13,6 +14,7 @@ from clew.index.encoding import entity_key, split_key
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.queries.connection import FacetKey, PendingChanges
 from clew.index.queries.reader import IndexReader
+from clew.index.visibility import NameMask
 from clew.query.graph.nodes import Node
 
 if TYPE_CHECKING:
@@ -195,7 +197,17 @@ def get_facet_history(
     from clew.lake.facets import read_facet_history
 
     selection = select_events(index, [(kind, entity_key(*identity))])
-    return read_facet_history(opened_lake, kind, identity, name, selection)
+    states = read_facet_history(opened_lake, kind, identity, name, selection)
+    mask = index.mask
+    if mask is None:
+        return states
+    # The lake has runs that are not visible, too.
+    is_hidden = kind == "run" and index.run(identity[0]) is None
+    return [] if is_hidden else [_mask_state(state, mask) for state in states]
+
+
+def _mask_state(state: FacetState, mask: NameMask) -> FacetState:
+    return state if state.facet is None else replace(state, facet=Raw(mask.mask_json(bytes(state.facet))))
 
 
 def _open_lake(root: LakeLocation) -> Lake | None:

@@ -16,6 +16,8 @@ from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
+from clew.index.visibility import NameMask
+from clew.lake.history import prefix_condition, quote_literal
 from clew.lake.storage import open_storage
 from clew.query import search
 from clew.query.context import QueryResources
@@ -364,10 +366,10 @@ class EventFilter(Struct, frozen=True):
     limit: int = 50
 
 
-def query_events(lake: LakeLocation, event_filter: EventFilter) -> EventList:
-    """Query the newest events of a stream."""
+def query_events(lake: LakeLocation, event_filter: EventFilter, mask: NameMask | None = None) -> EventList:
+    """Query the newest events of a stream; with a mask, those of visible namespaces."""
     name, columns, _ = _stream(event_filter.stream)
-    source = f"select seq, event_id, received_at, {columns} from events"  # noqa: S608
+    source = f"select seq, event_id, received_at, {columns} from events where {_visible(event_filter.stream, mask)}"  # noqa: S608
     where = " and ".join(_conditions(event_filter)) or "true"
     page = "" if event_filter.before is None else f" where seq < {int(event_filter.before)}"
     filtered = f"select * from ({source}) events where {where}"  # noqa: S608
@@ -379,16 +381,27 @@ def query_events(lake: LakeLocation, event_filter: EventFilter) -> EventList:
     return EventList(event_filter.stream, items, counts[0]["total"] if counts else 0, next_cursor)
 
 
-def read_event(lake: LakeLocation, stream: str, seq: int) -> EventText:
-    """Read an event, truncated to `MAX_CHARACTERS`."""
+def read_event(lake: LakeLocation, stream: str, seq: int, mask: NameMask | None = None) -> EventText:
+    """Read an event, truncated to `MAX_CHARACTERS`; with a mask, names of other namespaces are masked."""
     name, _, body = _stream(stream)
-    rows = _rows(lake, name, f"select {body} as body from events where seq = {int(seq)}")  # noqa: S608
+    query = f"select {body} as body from events where seq = {int(seq)} and {_visible(stream, mask)}"  # noqa: S608
+    rows = _rows(lake, name, query)
     if not rows:
         raise UsageError(f"Event {seq} does not exist in {stream}.", hint="It may have expired.")
     text = rows[0]["body"]
+    if mask is not None:
+        text = mask.mask_json(text.encode() if isinstance(text, str) else text)
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     return EventText(text[:MAX_CHARACTERS], len(text))
+
+
+def _visible(stream: str, mask: NameMask | None) -> str:
+    """Return the condition on visible events. Events of notebooks and rejected events have no namespace."""
+    if mask is None:
+        return "true"
+    subject = "coalesce(job_namespace, dataset_namespace)"
+    return f"({prefix_condition(subject, mask.prefixes)})" if stream == "lineage" else "false"
 
 
 def _stream(name: str) -> tuple[str, str, str]:
@@ -399,16 +412,12 @@ def _stream(name: str) -> tuple[str, str, str]:
 
 def _conditions(event_filter: EventFilter) -> Iterator[str]:
     if event_filter.text:
-        text = _quote(event_filter.text.lower())
+        text = quote_literal(event_filter.text.lower())
         yield f"strpos(lower(concat(coalesce(job, ''), ' ', coalesce(detail, ''))), {text}) > 0"
     if event_filter.type:
-        yield f"event_type = {_quote(event_filter.type)}"
+        yield f"event_type = {quote_literal(event_filter.type)}"
     if event_filter.run:
-        yield f"run = {_quote(event_filter.run)}"
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        yield f"run = {quote_literal(event_filter.run)}"
 
 
 def _rows(lake: LakeLocation, name: str, query: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from importlib.resources import files
 from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -19,10 +20,11 @@ from psycopg.rows import RowFactory, tuple_row
 
 from clew.data_dir import DatabaseUrl
 from clew.errors import ClewError, UsageError
-from clew.index.backends.postgres.dialect import to_postgres
+from clew.index.backends.postgres.dialect import schema_to_postgres, to_postgres
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.changes import ChangeSet
 from clew.index.encoding import KEY_SEPARATOR
+from clew.index.visibility import HIDDEN_NAMESPACE, NameMask, limited_views
 
 DEFAULT_SCHEMA: Final = "clew"
 # Leaves room for suffixes: PostgreSQL truncates names to 63 bytes.
@@ -161,6 +163,8 @@ _CONNECT_SECONDS = 10
 # Every statement resolves table names again. The swap of a rebuilt index waits for this lock: otherwise a snapshot
 # could continue in new tables that were empty at its start.
 _BEGIN = "begin; lock table meta in access share mode"
+# Of a limited connection: fails if the views were dropped with the tables of an index that was replaced.
+_LOCK_VIEWS = "lock table pg_temp.meta in access share mode"
 _DATA_VERSION = """select string_agg(value, ' ' order by key) from meta
 where key in ('identity', 'indexed_at', 'indexed_seq', 'last_batch')"""
 _CONNECTION_HINT = (
@@ -192,6 +196,7 @@ class PostgresDatabase:
         self._row_factory = row_factory
         # Number of connects; temporary tables are lost with each of them.
         self.session = 0
+        self._mask: NameMask | None = None
         self._open()
 
     @property
@@ -201,7 +206,8 @@ class PostgresDatabase:
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Any]:
         """Run a statement."""
-        return self._run(_BEGIN if query == "begin" else to_postgres(query), values, self._row_factory)
+        begin = _BEGIN if self._mask is None else f"begin; {_LOCK_VIEWS}"
+        return self._run(begin if query == "begin" else to_postgres(query), values, self._row_factory)
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> psycopg.Cursor[Any]:
         """Run a statement once per row of values."""
@@ -216,6 +222,11 @@ class PostgresDatabase:
     def data_version(self) -> object:
         """Return a value that changes with every commit of another connection."""
         return self._run(_DATA_VERSION, (), tuple_row).fetchone()
+
+    def limit_names(self, mask: NameMask) -> None:
+        """Replace all tables by temporary views that show visible names only."""
+        self._mask = mask
+        self._create_limited_views(mask)
 
     def script(self, statements: str) -> None:
         """Run several statements in the SQL of PostgreSQL."""
@@ -232,12 +243,14 @@ class PostgresDatabase:
         except psycopg.Error as error:
             if not was_in_transaction and self.in_transaction:
                 self.connection.rollback()
-            if isinstance(error, psycopg.errors.UndefinedTable):
+            has_no_views = self._mask is not None and isinstance(error, psycopg.errors.UndefinedTable)
+            if isinstance(error, psycopg.errors.UndefinedTable) and (was_in_transaction or not has_no_views):
                 raise MissingIndexError.at(self.url) from error
-            if not isinstance(error, psycopg.OperationalError):
+            if not has_no_views and not isinstance(error, psycopg.OperationalError):
                 raise
-            if was_in_transaction or not self.connection.closed:
+            if was_in_transaction or not (has_no_views or self.connection.closed):
                 raise connection_error(self.url, error) from error
+            self.connection.close()
         self._open()
         try:
             return self._execute(query, values, row_factory)
@@ -246,7 +259,12 @@ class PostgresDatabase:
 
     def _execute(self, query: str, values: Sequence[Any], row_factory: RowFactory[Any]) -> psycopg.Cursor[Any]:
         parameters = [value.replace(NUL, NUL_REPLACEMENT) if isinstance(value, str) else value for value in values]
-        return self.connection.cursor(row_factory=row_factory).execute(query, parameters or None)
+        cursor = self.connection.cursor(row_factory=row_factory)
+        if self._mask is None or self.in_transaction or query.startswith("begin;"):
+            return cursor.execute(query, parameters or None)
+        with self.connection.transaction():
+            self.connection.execute(_LOCK_VIEWS)
+            return cursor.execute(query, parameters or None)
 
     def _open(self) -> None:
         self.connection = connect(self.url)
@@ -254,9 +272,34 @@ class PostgresDatabase:
         try:
             for setting in self._settings:
                 self.connection.execute(setting)
+            if self._mask is not None:
+                self._create_limited_views(self._mask)
         except BaseException:
             self.connection.close()
             raise
+
+    def _create_limited_views(self, mask: NameMask) -> None:
+        schema = files("clew.index").joinpath("schema.sql").read_text()
+        prefixes = ", ".join(_literal(prefix) for prefix in mask.prefixes)
+        functions = files("clew.index.backends.postgres").joinpath("visibility.sql").read_text()
+        self.connection.execute("set default_transaction_read_only to off")
+        self.connection.execute(
+            functions.replace("$PREFIXES$", prefixes)
+            .replace("$SECRET$", _literal(mask.secret))
+            .replace("$HIDDEN$", _literal(HIDDEN_NAMESPACE))
+        )
+        for statement in limited_views(schema, self._columns_of, f'"{self.schema}"', "pg_temp."):
+            self.connection.execute(schema_to_postgres(statement))
+        self.connection.execute("set default_transaction_read_only to on")
+
+    def _columns_of(self, table: str) -> list[str]:
+        query = """select attname from pg_attribute where attrelid = to_regclass($1) and attnum > 0
+        and not attisdropped order by attnum"""
+        return [row[0] for row in self.connection.execute(query, (f'"{self.schema}".{table}',))]
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace(NUL, NUL_REPLACEMENT).replace("'", "''") + "'"
 
 
 def connect(url: DatabaseUrl) -> psycopg.Connection[Any]:
