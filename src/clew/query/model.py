@@ -41,6 +41,11 @@ def indirect_phrase(subtype: str | None) -> str:
     return _INDIRECT_PHRASES.get(subtype or "", "depending on")
 
 
+def shorten(text: str, length: int) -> str:
+    """Cut a text to a length, with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
+
+
 def to_edge_type(text: str) -> EdgeType:
     """Convert the type that a producer sent: any other than INDIRECT counts as DIRECT."""
     return "INDIRECT" if text == "INDIRECT" else "DIRECT"
@@ -201,7 +206,7 @@ def _code_label(source: str) -> str:
         return ""
     statements = [line for line in lines if not _IMPORT.match(line)]
     label = lines[0].lstrip("# ") if markdown or lines[0].startswith("#") else (statements or lines)[0]
-    return label if len(label) <= _MAX_LABEL_CHARS else f"{label[: _MAX_LABEL_CHARS - 1].rstrip()}…"
+    return shorten(label, _MAX_LABEL_CHARS)
 
 
 class LostLineage(Struct, frozen=True):
