@@ -162,12 +162,12 @@ def _upstream_run(run: UpstreamRun) -> Document:
         },
         "inputs": [
             {
-                "namespace": source.namespace,
-                "name": source.name,
-                "version": source.version,
-                "producedByRunId": source.produced_by,
+                "namespace": namespace,
+                "name": name,
+                "version": None if version is None else version.id,
+                "producedByRunId": None if version is None else version.run_uuid,
             }
-            for source in run.inputs
+            for (namespace, name), version in run.inputs.items()
         ],
     }
 
