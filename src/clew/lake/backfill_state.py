@@ -137,13 +137,11 @@ def has_pending_backfill(lake: Lake, backfilled: BackfilledRanges) -> bool:
     )
 
 
-def find_pending_positions(
-    lake: Lake, backfilled: BackfilledRanges, value_range: ValueRange = _ALL_POSITIONS
-) -> list[int]:
-    """List the positions of events within a value range that lack their facets, in order."""
-    condition = value_range.filter() & pc.field(_IS_RAW_ONLY)
-    rows = scan_range(lake, LINEAGE_EVENTS, value_range).to_table(columns=["seq"], filter=condition)
-    return sorted(seq for seq in rows["seq"].to_pylist() if not backfilled.covers(seq, seq))
+def find_pending_positions(lake: Lake, backfilled: BackfilledRanges) -> list[int]:
+    """List the positions of events that lack their facets, in order."""
+    events = scan_range(lake, LINEAGE_EVENTS, _ALL_POSITIONS)
+    positions = events.to_table(columns=["seq"], filter=pc.field(_IS_RAW_ONLY))["seq"].to_pylist()
+    return sorted(seq for seq in positions if not backfilled.covers(seq, seq))
 
 
 def read_pending_events(

@@ -178,10 +178,14 @@ class CellExecution(Struct, frozen=True):
     error: CellError | None
 
     @property
+    def own_name(self) -> str | None:
+        """Name; None for a cell without one, which marimo names `_`."""
+        return self.name if self.name != "_" else None
+
+    @property
     def title(self) -> str:
         """Name, or a label from the code of a cell without one: its heading, first comment or first statement."""
-        # marimo names unnamed cells `_`.
-        return self.name if self.name and self.name != "_" else _code_label(self.source) or self.cell_id
+        return self.own_name or _code_label(self.source) or self.cell_id
 
     @property
     def is_markdown(self) -> bool:
