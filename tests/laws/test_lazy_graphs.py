@@ -83,7 +83,7 @@ def all_answers(resources: QueryResources) -> Iterator[tuple[Any, ...]]:
             yield node, service.analyze_impact(node), service.analyze_impact(node, include_frames=True)
             for name, options in product(index.columns(*node.split(":")[1:]), VIEW_OPTIONS[:2]):
                 column = f"datasetField:{node.removeprefix('dataset:')}:{name}"
-                yield column, options, service.traverse(column, "both", None, options)
+                yield column, options, service.traverse(column, "both", view_options=options)
                 yield column, service.analyze_impact(column)
 
 

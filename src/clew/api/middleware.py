@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
@@ -47,25 +45,19 @@ def struct_response(value: Struct, *, is_truncated: bool = False) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json", headers=headers)
 
 
-async def on_clew_error(request: Request, error: Exception) -> Response:
+async def on_clew_error(request: Request, error: Any) -> Response:
     """Map a ClewError to 400 (malformed value), 404 (unknown name) or 503."""
-    if not isinstance(error, ClewError):
-        raise error
     status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
     return problem_response(request, status, error.message, error.hint or "")
 
 
-async def on_index_error(request: Request, error: Exception) -> Response:
+async def on_index_error(request: Request, error: Any) -> Response:
     """Map an error of SQLite, such as a damaged file, to 503."""
-    if not isinstance(error, sqlite3.Error):
-        raise error
     return await on_clew_error(request, DamagedIndexError.of(error))
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Any) -> Response:
     """Convert an HTTPException of a route or the router."""
-    if not isinstance(error, HTTPException):
-        raise error
     return problem_response(request, error.status_code, error.detail, f"{request.method} {request.url.path}")
 
 

@@ -19,52 +19,41 @@ from clew.errors import MissingExtraError, UsageError
 
 
 class _Command(NamedTuple):
+    # Below `clew.cli`.
     module: str
     attribute: str
     help: str
 
 
 _COMMANDS = {
-    "demo": _Command(
-        "clew.cli.commands.capture", "demo_command", "Run an example notebook and trace one of its columns."
-    ),
-    "up": _Command("clew.cli.commands.servers", "up_command", "Run the collector, pipeline, API and web UI together."),
-    "run": _Command("clew.cli.commands.capture", "run_command", "Run a notebook or script and capture its lineage."),
-    "pipeline": _Command(
-        "clew.cli.commands.pipeline", "pipeline_group", "Process recorded events into tables and an index."
-    ),
-    "collect": _Command("clew.cli.commands.servers", "collect_command", "Receive OpenLineage events over HTTP."),
-    "keys": _Command("clew.cli.commands.servers", "keys_group", "Manage API keys."),
-    "index": _Command("clew.cli.commands.pipeline", "index_group", "Manage the query index."),
-    "facets": _Command("clew.cli.commands.inspect", "facets_group", "Show the facets of a run, a job or a dataset."),
-    "validate": _Command(
-        "clew.cli.commands.inspect", "validate_command", "Validate events against the schemas and lint them."
-    ),
-    "runs": _Command("clew.cli.commands.runs", "runs_command", "List runs: the newest, the failed or the slowest."),
-    "show": _Command("clew.cli.commands.runs", "show_command", "Show what happened in a notebook run."),
-    "upstream": _Command("clew.cli.commands.lineage", "upstream_command", "Show where a column or dataset came from."),
-    "downstream": _Command(
-        "clew.cli.commands.lineage", "downstream_command", "Show what depends on a column or dataset."
-    ),
-    "path": _Command(
-        "clew.cli.commands.lineage", "path_command", "Show the path between two columns, datasets or jobs."
-    ),
-    "impact": _Command("clew.cli.commands.lineage", "impact_command", "Show what is affected by changing a column."),
-    "diff": _Command("clew.cli.commands.lineage", "diff_command", "Compare two runs, or two versions of a dataset."),
-    "search": _Command("clew.cli.commands.lineage", "search_command", "Search jobs, datasets and columns."),
+    "demo": _Command("commands.capture", "demo_command", "Run an example notebook and trace one of its columns."),
+    "up": _Command("commands.servers", "up_command", "Run the collector, pipeline, API and web UI together."),
+    "run": _Command("commands.capture", "run_command", "Run a notebook or script and capture its lineage."),
+    "pipeline": _Command("commands.pipeline", "pipeline_group", "Process recorded events into tables and an index."),
+    "collect": _Command("commands.servers", "collect_command", "Receive OpenLineage events over HTTP."),
+    "keys": _Command("commands.servers", "keys_group", "Manage API keys."),
+    "index": _Command("commands.pipeline", "index_group", "Manage the query index."),
+    "facets": _Command("commands.inspect", "facets_group", "Show the facets of a run, a job or a dataset."),
+    "validate": _Command("commands.inspect", "validate_command", "Validate events against the schemas and lint them."),
+    "runs": _Command("commands.runs", "runs_command", "List runs: the newest, the failed or the slowest."),
+    "show": _Command("commands.runs", "show_command", "Show what happened in a notebook run."),
+    "upstream": _Command("commands.lineage", "upstream_command", "Show where a column or dataset came from."),
+    "downstream": _Command("commands.lineage", "downstream_command", "Show what depends on a column or dataset."),
+    "path": _Command("commands.lineage", "path_command", "Show the path between two columns, datasets or jobs."),
+    "impact": _Command("commands.lineage", "impact_command", "Show what is affected by changing a column."),
+    "diff": _Command("commands.lineage", "diff_command", "Compare two runs, or two versions of a dataset."),
+    "search": _Command("commands.lineage", "search_command", "Search jobs, datasets and columns."),
     "export": _Command(
-        "clew.cli.commands.lineage",
+        "commands.lineage",
         "export_command",
         "Export lineage as HTML, SVG, Mermaid, Graphviz, NDJSON or Parquet.",
     ),
-    "report": _Command(
-        "clew.cli.commands.runs", "report_group", "Report on performance, quality, sessions or the whole lake."
-    ),
-    "serve": _Command("clew.cli.serving", "serve_command", "Serve the web UI and the API."),
-    "mcp": _Command("clew.cli.commands.servers", "mcp_command", "Run the MCP server."),
-    "config": _Command("clew.cli.commands.inspect", "config_command", "Show effective settings and their source."),
-    "doctor": _Command("clew.cli.commands.inspect", "doctor_command", "Check the installation."),
-    "completion": _Command("clew.cli.completion", "completion_command", "Print a shell completion script."),
+    "report": _Command("commands.runs", "report_group", "Report on performance, quality, sessions or the whole lake."),
+    "serve": _Command("serving", "serve_command", "Serve the web UI and the API."),
+    "mcp": _Command("commands.servers", "mcp_command", "Run the MCP server."),
+    "config": _Command("commands.inspect", "config_command", "Show effective settings and their source."),
+    "doctor": _Command("commands.inspect", "doctor_command", "Check the installation."),
+    "completion": _Command("completion", "completion_command", "Print a shell completion script."),
 }
 # The extra that installs a module.
 _EXTRAS = {
@@ -100,7 +89,7 @@ class _LazyGroup(click.Group):
             return None
         with _name_missing_extra():
             entry = _COMMANDS[cmd_name]
-            command: click.Command = getattr(import_module(entry.module), entry.attribute)
+            command: click.Command = getattr(import_module(f"clew.cli.{entry.module}"), entry.attribute)
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

@@ -87,11 +87,6 @@ def show_progress() -> Iterator[ProgressDisplay]:
         yield BarProgress(progress)
 
 
-def shorten(text: str, length: int) -> str:
-    """Cut a text to a length, with an ellipsis."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
 def format_duration(milliseconds: float | None) -> str:
     """Format milliseconds as ms, s or min."""
     if milliseconds is None:

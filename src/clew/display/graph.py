@@ -15,6 +15,7 @@ from clew.capture.lineage.provenance import Provenance
 from clew.capture.lineage.query import compose_sources
 from clew.capture.lineage.transformations import MARKS, transformations
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
+from clew.query.model import shorten
 
 # Display names of pandas methods.
 _METHOD_LABELS = {"__getitem__": "selection", "__setitem__": "assignment", "series": ""}
@@ -216,7 +217,7 @@ def _card(position: int, node: FrameNode, rows: dict[str, int], box: Box) -> str
     return (
         f'<g transform="translate({box.x:g} {box.y:g})">'
         f'<rect class="card" width="{_WIDTH}" height="{box.height:g}" rx="6"/>'
-        f'<text class="title" x="10" y="17">{escape(_truncate(node.title))}</text>'
+        f'<text class="title" x="10" y="17">{escape(shorten(node.title, _MAX_LABEL_CHARS))}</text>'
         f'<text class="quiet" x="10" y="32">{escape(" · ".join(filter(None, details)))}</text>{row_elements}</g>'
     )
 
@@ -226,7 +227,7 @@ def _row(position: int, node: FrameNode, column: str, row: int) -> str:
     return (
         f'<g class="row" data-node="{position}" data-frame="{escape(node.title)}" data-column="{escape(column)}">'
         f'<title>{escape(column)}</title><rect x="1" y="{top}" width="{_WIDTH - 2}" height="{_ROW}"/>'
-        f'<text x="10" y="{top + 14}">{escape(_truncate(column))}</text></g>'
+        f'<text x="10" y="{top + 14}">{escape(shorten(column, _MAX_LABEL_CHARS))}</text></g>'
     )
 
 
@@ -251,7 +252,3 @@ def _count_label(number: int | None, noun: str) -> str:
     if number is None or number < 0 or (number == 0 and noun != "row"):
         return ""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= _MAX_LABEL_CHARS else f"{text[: _MAX_LABEL_CHARS - 1]}…"

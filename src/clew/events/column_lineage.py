@@ -9,7 +9,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.decoding import decode_optional, is_name, salvage_object
+from clew.events.decoding import (
+    decode_list,
+    decode_members,
+    decode_object,
+    decode_optional,
+    is_name,
+    salvage_object,
+)
 from clew.events.facets import Name, decode_facet, get_objects, get_str, is_deleted
 from clew.events.openlineage import Dataset, Event, parse_dataset_version
 
@@ -55,8 +62,6 @@ class _ColumnLineage(Struct):
 
 _decode = msgspec.json.Decoder(_ColumnLineage).decode
 _decode_input = msgspec.json.Decoder(_InputField).decode
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
 _DIRECT = "DIRECT"
 _MASKED = "MASKED"
 # Transformation of a source that lists none: DIRECT, without a subtype.
@@ -85,13 +90,13 @@ def _decode_lenient(facet: Raw) -> _ColumnLineage:
 def _outputs(raw: Raw) -> dict[str, _OutputField]:
     outputs = {
         column: salvage_object(_OutputField, output, {"input_fields": _inputs})
-        for column, output in _decode_object(raw).items()
+        for column, output in decode_object(raw).items()
     }
     return {column: output for column, output in outputs.items() if output is not None}
 
 
 def _inputs(raw: Raw) -> list[_InputField]:
-    return [source for item in _decode_list(raw) if (source := decode_optional(item, _decode_input)) is not None]
+    return [source for item in decode_list(raw) if (source := decode_optional(item, _decode_input)) is not None]
 
 
 def _column_transformations(output: _OutputField) -> list[_Transformation]:
@@ -143,8 +148,8 @@ class LineageEntry(NamedTuple):
 
 def parse_entries(facet: bytes) -> list[LineageEntry]:
     """Parse the entries of a job's facet that have a target and lineage."""
-    members = decode_optional(Raw(facet), _decode_object) or {}
-    bodies = decode_optional(members.get("entries"), _decode_list) or ()
+    members = decode_members(Raw(facet))
+    bodies = decode_optional(members.get("entries"), decode_list) or ()
     return [entry for body in bodies if (entry := _parse_entry(bytes(body)))]
 
 

@@ -71,7 +71,9 @@ Decode = Callable[[Raw], Any]
 # A large document may be a view of a file, or a member of another document.
 Document = bytes | memoryview | Raw
 
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_list = msgspec.json.Decoder(list[Raw]).decode
+decode_str = msgspec.json.Decoder(str).decode
 
 
 def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
@@ -98,11 +100,16 @@ def decode_optional(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
         return None
 
 
+def decode_members(raw: Raw | None) -> dict[str, Raw]:
+    """Decode the members of an object; another value has none."""
+    return decode_optional(raw, decode_object) or {}
+
+
 def salvage_object(
-    kind: type[StructT], raw: Raw | None, decoders: Mapping[str, Decode] | None = None, *, is_strict: bool = True
+    kind: type[StructT], raw: Raw | None, decoders: Mapping[str, Decode] | None = None
 ) -> StructT | None:
     """Decode the valid members of an object as `salvage_struct` does; another value has no members."""
-    return salvage_struct(kind, decode_optional(raw, _decode_object) or {}, decoders, is_strict=is_strict)
+    return salvage_struct(kind, decode_members(raw), decoders)
 
 
 def salvage_struct(
@@ -144,6 +151,6 @@ def require_utf8(body: Document) -> None:
 
 def _decode_fields(body: Document) -> dict[str, Raw]:
     try:
-        return _decode_object(body)
+        return decode_object(body)
     except msgspec.ValidationError:
         raise RejectedError(RejectionReason.NOT_AN_OBJECT, "the event is JSON, but not an object") from None

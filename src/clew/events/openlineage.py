@@ -17,8 +17,11 @@ from clew.events.decoding import (
     RejectedError,
     RejectionReason,
     StructT,
+    decode_list,
+    decode_members,
     decode_optional,
     decode_or_salvage,
+    decode_str,
     is_name,
     require_name,
     salvage_object,
@@ -180,9 +183,9 @@ def _salvage_entity(kind: type[StructT], path: str, raw: Raw) -> StructT | None:
     """Decode the valid members of a run, job or dataset. Raise RejectedError if it is not identified."""
     entity = salvage_object(kind, raw)
     if entity is None and bytes(raw) != b"null":
-        members = decode_optional(raw, _decode_object) or {}
+        members = decode_members(raw)
         for name in (info.encode_name for info in structs.fields(kind) if info.required):
-            text = decode_optional(members.get(name), _decode_str)
+            text = decode_optional(members.get(name), decode_str)
             if text is None:
                 raise RejectedError(RejectionReason.NO_IDENTITY, f"{path}.{name} is missing or not a string")
             require_name(f"{path}.{name}", text)
@@ -190,16 +193,13 @@ def _salvage_entity(kind: type[StructT], path: str, raw: Raw) -> StructT | None:
 
 
 def _salvage_entities(path: str, raw: Raw) -> list[Dataset]:
-    items = (_salvage_entity(Dataset, f"{path}[{number}]", item) for number, item in enumerate(_decode_list(raw)))
+    items = (_salvage_entity(Dataset, f"{path}[{number}]", item) for number, item in enumerate(decode_list(raw)))
     return [item for item in items if item is not None]
 
 
 _decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_version = msgspec.json.Decoder(_VersionFacet).decode
 _decode_event = msgspec.json.Decoder(Event).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_str = msgspec.json.Decoder(str).decode
 _LENIENT_DECODERS: Final[dict[str, Decode]] = {
     "run": partial(_salvage_entity, Run, "run"),
     "job": partial(_salvage_entity, Job, "job"),

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
-import msgspec
 from msgspec import Raw, Struct
 
 from clew.errors import MissingExtraError, UsageError
-from clew.events.decoding import RejectedError, RejectionReason, decode_optional
+from clew.events.decoding import RejectedError, RejectionReason, decode_members, decode_optional, decode_str
 from clew.events.facets import is_deleted, parse_epoch_micros
 from clew.events.openlineage import FACET_ALIASES
 from clew.events.streams import Stream, decode_event
 
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_str = msgspec.json.Decoder(str).decode
 _NULL = Raw(b"null")
 _SIMPLE_STRING = r'"[^"\\]*"'
 
@@ -84,7 +81,7 @@ def valid_prefix(facet: str, spec: FacetSpec) -> str | None:
 def _value_at(path: str, facet: bytes) -> Raw:
     value = Raw(facet)
     for step in path.split("."):
-        value = (decode_optional(value, _decode_object) or {}).get(step, _NULL)
+        value = decode_members(value).get(step, _NULL)
     return value
 
 
@@ -101,7 +98,7 @@ def _starts_with(first_bytes: bytes) -> Callable[[Raw], bool]:
 
 
 def _is_timestamp(value: Raw) -> bool:
-    return parse_epoch_micros(decode_optional(value, _decode_str)) is not None
+    return parse_epoch_micros(decode_optional(value, decode_str)) is not None
 
 
 _LIST = JsonType(FacetErrorCode.NOT_A_LIST, _starts_with(b"["), r"\[")

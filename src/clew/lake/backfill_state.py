@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from clew.events.decoding import RejectedError
 from clew.events.openlineage import Event, decode_openlineage
 from clew.lake.event_rows import ReceivedEvent
-from clew.lake.lake import Lake
+from clew.lake.lake import Lake, file_values
 from clew.lake.scan import ValueRange, iter_by_seq, scan_range
 from clew.lake.schemas import BACKFILLS, LINEAGE_EVENTS
 from clew.lake.storage import open_storage
@@ -130,22 +130,18 @@ def has_pending_backfill(lake: Lake, backfilled: BackfilledRanges) -> bool:
     table = lake.table(LINEAGE_EVENTS.name)
     if table is None or _IS_RAW_ONLY not in {field.name for field in table.schema().fields}:
         return False
-    actions = pa.table(table.get_add_actions(flatten=True))
-    names = ("num_records", f"null_count.{_IS_RAW_ONLY}", "min.seq", "max.seq")
-    columns = (actions[name].to_pylist() if name in actions.column_names else [None] * len(actions) for name in names)
+    statistics = file_values(table, "num_records", f"null_count.{_IS_RAW_ONLY}", "min.seq", "max.seq")
     return any(
         rows != nulls and not (low is not None and high is not None and backfilled.covers(low, high))
-        for rows, nulls, low, high in zip(*columns, strict=True)
+        for rows, nulls, low, high in statistics
     )
 
 
-def find_pending_positions(
-    lake: Lake, backfilled: BackfilledRanges, value_range: ValueRange = _ALL_POSITIONS
-) -> list[int]:
-    """List the positions of events within a value range that lack their facets, in order."""
-    condition = value_range.filter() & pc.field(_IS_RAW_ONLY)
-    rows = scan_range(lake, LINEAGE_EVENTS, value_range).to_table(columns=["seq"], filter=condition)
-    return sorted(seq for seq in rows["seq"].to_pylist() if not backfilled.covers(seq, seq))
+def find_pending_positions(lake: Lake, backfilled: BackfilledRanges) -> list[int]:
+    """List the positions of events that lack their facets, in order."""
+    events = scan_range(lake, LINEAGE_EVENTS, _ALL_POSITIONS)
+    positions = events.to_table(columns=["seq"], filter=pc.field(_IS_RAW_ONLY))["seq"].to_pylist()
+    return sorted(seq for seq in positions if not backfilled.covers(seq, seq))
 
 
 def read_pending_events(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -253,6 +253,14 @@ class ConcurrentRewriteError(ClewError):
         """Build the error for a file of a table."""
         hint = "Nothing was changed. Wait for the other process to finish, then run the command again."
         return cls(f"The file {file} of the table {table} was replaced by another process.", hint=hint)
+
+
+def file_values(table: DeltaTable, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield values of the add action of each file; null if the table has no such statistics."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    present = set(actions.column_names)
+    lists = (actions[name].to_pylist() if name in present else [None] * len(actions) for name in columns)
+    return zip(*lists, strict=True)
 
 
 def active_files(table: DeltaTable) -> list[ActiveFile]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+import msgspec
 from deltalake.exceptions import DeltaError
+from msgspec import Struct
 
 from clew import __version__
 from clew.data_dir import LakeLocation
@@ -28,12 +28,11 @@ RECREATE_HINT: Final = (
 )
 
 
-@dataclass(frozen=True)
-class LakeManifest:
+class LakeManifest(Struct, frozen=True):
     """Content of the manifest file. `tables` are the source tables that must exist."""
 
     format_version: int
-    written_by: str
+    written_by: str = "unknown"
     id: str | None = None
     tables: tuple[str, ...] = ()
     facet_order: FacetOrder = FacetOrder.RECEIVED
@@ -83,7 +82,7 @@ def write_manifest(root: LakeLocation, tables: Iterable[str], facet_order: Facet
     order = facet_order or (existing.facet_order if existing else FacetOrder.RECEIVED)
     lake_id = (existing and existing.id) or str(uuid.uuid4())
     manifest = LakeManifest(LAKE_FORMAT_VERSION, __version__, lake_id, tuple(tables), order)
-    open_storage(root).replace(_FILE, f"{json.dumps(asdict(manifest))}\n".encode())
+    open_storage(root).replace(_FILE, msgspec.json.encode(manifest) + b"\n")
     return manifest
 
 
@@ -96,12 +95,10 @@ def require_lake(root: LakeLocation) -> None:
 
 def _parse(path: LakeLocation, text: bytes) -> LakeManifest:
     try:
-        values: dict[str, Any] = json.loads(text)
-        version = values["format_version"] if "format_version" in values else values["format"]
-        tables = tuple(map(str, values.get("tables", ())))
-        order = FacetOrder(values.get("facet_order", FacetOrder.RECEIVED))
-        return LakeManifest(int(version), str(values.get("written_by", "unknown")), values.get("id"), tables, order)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        values = msgspec.json.decode(text, type=dict[str, Any])
+        # The name of the first versions.
+        return msgspec.convert({"format_version": values.get("format"), **values}, LakeManifest, strict=False)
+    except msgspec.DecodeError as error:
         message = f"{path} is not a valid lake manifest."
         raise ClewError(message, hint=f"Restore the file from a backup. {RECREATE_HINT}") from error
 

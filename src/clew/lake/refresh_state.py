@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-import pyarrow as pa
+from deltalake import DeltaTable
 from msgspec import Struct
 
 from clew.events.facets import FacetOrder
-from clew.lake.lake import Lake
+from clew.lake.lake import Lake, file_values
 from clew.lake.schemas import (
     BACKFILLS,
     DATAFRAME_EVENTS,
@@ -46,20 +46,15 @@ class RefreshState(Struct, frozen=True):
         backfills = lake.table(BACKFILLS.name)
         tables = {name: lake.table(name) for name in _SOURCES}
         return cls(
-            {
-                name: -1 if table is None else _last_position(table.get_add_actions(flatten=True))
-                for name, table in tables.items()
-            },
+            {name: -1 if table is None else _last_position(table) for name, table in tables.items()},
             0 if backfills is None else backfills.count(),
             lake.facet_order,
             sum(table.count() for table in tables.values() if table is not None),
         )
 
 
-def _last_position(actions: object) -> int:
-    files = pa.table(actions)
-    positions = files["max.seq"].to_pylist() if "max.seq" in files.column_names else []
-    return max((position for position in positions if position is not None), default=-1)
+def _last_position(table: DeltaTable) -> int:
+    return max((position for (position,) in file_values(table, "max.seq") if position is not None), default=-1)
 
 
 def read_refresh_state(lake: Lake) -> RefreshState | None:

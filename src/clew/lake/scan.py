@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from clew.lake.lake import Lake
+from clew.lake.lake import Lake, file_values
 from clew.lake.schemas import (
     DATAFRAME_EVENTS,
     EVENT_GRAIN_TABLES,
@@ -51,8 +51,9 @@ def prune_files(lake: Lake, table: Table, value_range: ValueRange) -> list[str]:
     delta = lake.table(table.name)
     if delta is None:
         return []
-    actions = pa.table(delta.get_add_actions(flatten=True))
-    return [name for name, low, high in _bounds(actions, value_range) if _overlaps(value_range, low, high)]
+    # Not `to_pyarrow_dataset` (deltalake 1.6): it skips files that have no minimum.
+    bounds = file_values(delta, "path", f"min.{value_range.column}", f"max.{value_range.column}")
+    return [name for name, low, high in bounds if _overlaps(value_range, low, high)]
 
 
 def files_in_ranges(lake: Lake, table: str, ranges: Sequence[tuple[int, int]]) -> list[str]:
@@ -75,13 +76,6 @@ def iter_by_seq(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _combined(column: pa.ChunkedArray, name: str) -> pa.Array:
     return (column.cast(pa.binary()) if name == "event" else column).combine_chunks()
-
-
-def _bounds(actions: pa.Table, value_range: ValueRange) -> Iterator[tuple[str, str | int | None, str | int | None]]:
-    # Not `to_pyarrow_dataset` (deltalake 1.6): it skips files that have no minimum.
-    names = ("path", f"min.{value_range.column}", f"max.{value_range.column}")
-    columns = [actions[name].to_pylist() if name in actions.column_names else [None] * len(actions) for name in names]
-    return zip(*columns, strict=True)
 
 
 def _overlaps(value_range: ValueRange, low: str | int | None, high: str | int | None) -> bool:

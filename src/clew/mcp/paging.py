@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from clew.errors import UsageError
 from clew.mcp.schemas import DatasetStateEntry
-from clew.query.model import DatasetName, DatasetState
+from clew.query.model import DatasetName, DatasetState, shorten
 from clew.query.names import full_name, short_name
 
 _MAX_COLUMNS = 12
@@ -56,7 +56,6 @@ MAX_TOKENS: Final = 50_000
 # About three for JSON, paths and code, which replies consist of; four for prose.
 _CHARACTERS_PER_TOKEN: Final = 3
 _MAX_CURSOR_LENGTH: Final = 12
-_ELLIPSIS: Final = "…"
 
 Item = TypeVar("Item")
 
@@ -127,8 +126,7 @@ def count_label(entries: int, total: int) -> str:
 
 def truncate(text: str, length: int) -> str:
     """Join a text into one line of at most `length` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[: length - 1]}{_ELLIPSIS}"
+    return shorten(" ".join(text.split()), length)
 
 
 def max_len(*lists: Sequence[Item]) -> int:

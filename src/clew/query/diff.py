@@ -328,23 +328,23 @@ def _cell_changes(before: NotebookRun, after: NotebookRun) -> Iterator[RunChange
     for key, cell in new.items():
         previous = old.get(key)
         if previous is None:
-            yield RunChange("added", f"cell {_title(cell)}", text_after=cell.source)
+            yield RunChange("added", f"cell {cell.own_name or cell.cell_id}", text_after=cell.source)
             continue
         if (cell.state == "failed") != (previous.state == "failed"):
-            yield RunChange("failed" if cell.state == "failed" else "recovered", f"cell {_title(cell)}")
+            yield RunChange(
+                "failed" if cell.state == "failed" else "recovered", f"cell {cell.own_name or cell.cell_id}"
+            )
         if cell.source != previous.source:
-            yield RunChange("code", f"cell {_title(cell)}", text_before=previous.source, text_after=cell.source)
+            yield RunChange(
+                "code", f"cell {cell.own_name or cell.cell_id}", text_before=previous.source, text_after=cell.source
+            )
     for key, cell in old.items():
         if key not in new:
-            yield RunChange("removed", f"cell {_title(cell)}", text_before=cell.source)
+            yield RunChange("removed", f"cell {cell.own_name or cell.cell_id}", text_before=cell.source)
 
 
 def _last_by_cell(run: NotebookRun) -> dict[str, CellExecution]:
-    return {_title(cell): cell for cell in run.cells}
-
-
-def _title(cell: CellExecution) -> str:
-    return cell.name if cell.name and cell.name != "_" else cell.cell_id
+    return {cell.own_name or cell.cell_id: cell for cell in run.cells}
 
 
 def _dataset_changes(old: Mapping[str, DatasetState], new: Mapping[str, DatasetState]) -> Iterator[RunChange]:

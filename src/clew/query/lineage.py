@@ -11,8 +11,8 @@ from msgspec import Struct, field
 from clew.errors import MalformedError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
-from clew.query.context import QueryResources
 from clew.query.graph.column_graph import AdjacentColumn
+from clew.query.graph.job_graph import JobGraph
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import (
     ColumnGraphProtocol,
@@ -137,49 +137,24 @@ class TraversalLimits(Struct, frozen=True):
     limit: int = 1000
 
 
-def traverse_lineage(
-    resources: QueryResources,
-    index: IndexReader,
-    target: ResolvedName,
-    direction: Direction = "both",
-    limits: TraversalLimits | None = None,
-    view_options: ViewOptions | None = None,
+def traverse_nodes(
+    view: JobGraphView, node: Node, direction: Direction, limits: TraversalLimits, version: IndexVersion
 ) -> LineageResult:
-    """Traverse the lineage of a dataset, column, job or run."""
-    limits, view_options = limits or TraversalLimits(), view_options or ViewOptions()
-    if target.kind == "run":
-        return _run_lineage(index, target, direction, limits, view_options)
-    if target.kind == "column":
-        return resources.with_column_graph(
-            index,
-            lambda version, graph: _column_lineage(
-                graph, target.target, direction, limits, _freshness(version), include_frames=view_options.include_frames
-            ),
-            view_options.as_of,
-        )
-    return resources.with_job_graph(
-        index,
-        lambda version, graph: _node_lineage(
-            JobGraphView(graph, view_options), target.node, direction, limits, _freshness(version)
-        ),
-    )
-
-
-def _node_lineage(
-    view: JobGraphView, node: Node, direction: Direction, limits: TraversalLimits, freshness: IndexFreshness
-) -> LineageResult:
+    """Traverse the lineage of a dataset or job."""
     graph = view.graph
     start = graph.find(node)
     if start is None:
         node_only = LineageNode(node.id, node.kind, node.namespace, node.name, 0)
-        return LineageResult(node.id, direction, (node_only,), (), is_truncated=False, indexed_up_to=freshness)
+        return LineageResult(
+            node.id, direction, (node_only,), (), is_truncated=False, indexed_up_to=_freshness(version)
+        )
     traversal = traverse(view, start, direction, depth=limits.depth, limit=limits.limit)
     nodes = tuple(
         _to_node(graph.node(visited.number), visited.distance, visited.hidden_upstream, visited.hidden_downstream)
         for visited in traversal.nodes
     )
     edges = tuple(_to_edge(view, *edge) for edge in traversal.edges)
-    return LineageResult(nodes[0].id, direction, nodes, edges, traversal.is_truncated, freshness)
+    return LineageResult(nodes[0].id, direction, nodes, edges, traversal.is_truncated, _freshness(version))
 
 
 class Neighbourhood(Struct, frozen=True):
@@ -189,12 +164,10 @@ class Neighbourhood(Struct, frozen=True):
     edges: tuple[tuple[int, int], ...]
 
 
-def find_neighbourhood(
-    resources: QueryResources, index: IndexReader, node: Node, job_hops: int, limit: int
-) -> Neighbourhood | None:
+def find_neighbourhood(graph: JobGraph, node: Node, job_hops: int, limit: int) -> Neighbourhood | None:
     """Find the jobs within some hops from job to job in either direction, and their inputs and outputs."""
-    view = JobGraphView(resources.get_job_graph(index)[1], ViewOptions(include_frames=True))
-    start = view.graph.find(node)
+    view = JobGraphView(graph, ViewOptions(include_frames=True))
+    start = graph.find(node)
     if start is None:
         return None
     # Each hop passes a dataset; the last step is to the inputs and outputs of a job.
@@ -205,40 +178,20 @@ def find_neighbourhood(
     )
 
 
-def find_path(
-    resources: QueryResources, index: IndexReader, start: Node, end: Node, view_options: ViewOptions | None = None
-) -> PathResult:
+def find_node_path(view: JobGraphView, start: Node, end: Node, version: IndexVersion) -> PathResult:
     """Find a shortest path between two jobs or datasets, in either direction."""
-    return resources.with_job_graph(
-        index,
-        lambda version, graph: _find_path(JobGraphView(graph, view_options), start, end, _freshness(version)),
-    )
-
-
-def _find_path(view: JobGraphView, start: Node, end: Node, freshness: IndexFreshness) -> PathResult:
     numbers = (view.graph.find(node) for node in (start, end))
     ends = [None if number is None else view.representative(number) for number in numbers]
     path = _path_in_either_direction(view, ends)
     if path is None:
-        return PathResult((), (), None, freshness)
+        return PathResult((), (), None, _freshness(version))
     nodes = tuple(_to_node(view.graph.node(number), distance) for distance, number in enumerate(path.numbers))
     edges = tuple(_to_edge(view, *pair) for pair in pairwise(path.numbers))
-    return PathResult(nodes, edges, path.direction, freshness)
+    return PathResult(nodes, edges, path.direction, _freshness(version))
 
 
-def find_column_path(
-    resources: QueryResources, index: IndexReader, start: Column, end: Column, view_options: ViewOptions | None = None
-) -> ColumnPath:
+def find_column_path(graph: ColumnGraphProtocol, start: Column, end: Column, *, include_frames: bool) -> ColumnPath:
     """Find a shortest path of DIRECT edges between two columns, in either direction."""
-    options = view_options or ViewOptions()
-    return resources.with_column_graph(
-        index,
-        lambda _, graph: _find_column_path(graph, start, end, include_frames=options.include_frames),
-        options.as_of,
-    )
-
-
-def _find_column_path(graph: ColumnGraphProtocol, start: Column, end: Column, *, include_frames: bool) -> ColumnPath:
     graph, starts = locate_columns(graph, start)
     graph, targets = locate_columns(graph, end)
     view = DirectColumnView(graph, None if include_frames else graph.is_frame)
@@ -267,30 +220,14 @@ def _path_in_either_direction(view: PathView, ends: list[int | None]) -> _Path |
 
 
 def analyze_impact(
-    resources: QueryResources,
-    index: IndexReader,
-    target: ResolvedName,
-    limits: TraversalLimits | None = None,
-    *,
-    include_frames: bool = False,
-) -> ImpactResult:
-    """Find the datasets that depend on a column, or on any column of a dataset, directly or indirectly."""
-    return resources.with_column_graph(
-        index,
-        lambda version, graph: _analyze_impact(
-            graph, target.target, limits or TraversalLimits(), _freshness(version), include_frames=include_frames
-        ),
-    )
-
-
-def _analyze_impact(
     graph: ColumnGraphProtocol,
     target: Column,
     limits: TraversalLimits,
-    freshness: IndexFreshness,
+    version: IndexVersion,
     *,
     include_frames: bool,
 ) -> ImpactResult:
+    """Find the datasets that depend on a column, or on any column of a dataset, directly or indirectly."""
     graph, starts = locate_columns(graph, target)
 
     def find_affected(is_hidden: Callable[[int], bool] | None) -> tuple[tuple[ImpactedDataset, ...], bool]:
@@ -315,7 +252,7 @@ def _analyze_impact(
         direct=sum(dataset.dependency_type == "DIRECT" for dataset in impacted),
         indirect=sum(dataset.dependency_type == "INDIRECT" for dataset in impacted),
         is_truncated=is_truncated,
-        indexed_up_to=freshness,
+        indexed_up_to=_freshness(version),
         in_memory=in_memory,
     )
 
@@ -334,14 +271,9 @@ class FieldTraversal(Struct, frozen=True):
 
 
 def traverse_fields(
-    resources: QueryResources,
-    index: IndexReader,
-    targets: Iterable[Column],
-    direction: Direction,
-    limits: TraversalLimits,
+    graph: ColumnGraphProtocol, targets: Iterable[Column], direction: Direction, limits: TraversalLimits
 ) -> FieldTraversal:
     """Traverse from columns, or from all columns of datasets, to columns, frames included."""
-    graph: ColumnGraphProtocol = resources.get_column_graph(index)[1]
     starts: list[int] = []
     for target in targets:
         graph, numbers = locate_columns(graph, target)
@@ -358,15 +290,16 @@ def traverse_fields(
     return FieldTraversal(columns, sources)
 
 
-def _column_lineage(
+def traverse_from_column(
     graph: ColumnGraphProtocol,
     target: Column,
     direction: Direction,
     limits: TraversalLimits,
-    freshness: IndexFreshness,
+    version: IndexVersion,
     *,
     include_frames: bool,
 ) -> LineageResult:
+    """Traverse the lineage of a column."""
     graph, starts = locate_columns(graph, target)
     is_hidden = None if include_frames else graph.is_frame
     traversal = traverse_columns(graph, starts, direction, depth=limits.depth, limit=limits.limit, is_hidden=is_hidden)
@@ -375,12 +308,13 @@ def _column_lineage(
         for visited in traversal.columns
     ) or (_to_column_node(target, 0, "DIRECT"),)
     edges = dict.fromkeys(_to_column_edge(graph, edge.start, edge.end, edge) for edge in traversal.edges)
-    return LineageResult(nodes[0].id, direction, nodes, tuple(edges), traversal.is_truncated, freshness)
+    return LineageResult(nodes[0].id, direction, nodes, tuple(edges), traversal.is_truncated, _freshness(version))
 
 
-def _run_lineage(
+def traverse_from_run(
     index: IndexReader, run: ResolvedName, direction: Direction, limits: TraversalLimits, view_options: ViewOptions
 ) -> LineageResult:
+    """Traverse the lineage of a run."""
     if view_options.as_of is not None:
         raise MalformedError(
             "asOf cannot be combined with a run: its lineage is that of its own time.", hint="Omit asOf."

@@ -41,6 +41,11 @@ def indirect_phrase(subtype: str | None) -> str:
     return _INDIRECT_PHRASES.get(subtype or "", "depending on")
 
 
+def shorten(text: str, length: int) -> str:
+    """Cut a text to a length, with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
+
+
 def to_edge_type(text: str) -> EdgeType:
     """Convert the type that a producer sent: any other than INDIRECT counts as DIRECT."""
     return "INDIRECT" if text == "INDIRECT" else "DIRECT"
@@ -173,10 +178,14 @@ class CellExecution(Struct, frozen=True):
     error: CellError | None
 
     @property
+    def own_name(self) -> str | None:
+        """Name; None for a cell without one, which marimo names `_`."""
+        return self.name if self.name != "_" else None
+
+    @property
     def title(self) -> str:
         """Name, or a label from the code of a cell without one: its heading, first comment or first statement."""
-        # marimo names unnamed cells `_`.
-        return self.name if self.name and self.name != "_" else _code_label(self.source) or self.cell_id
+        return self.own_name or _code_label(self.source) or self.cell_id
 
     @property
     def is_markdown(self) -> bool:
@@ -201,7 +210,7 @@ def _code_label(source: str) -> str:
         return ""
     statements = [line for line in lines if not _IMPORT.match(line)]
     label = lines[0].lstrip("# ") if markdown or lines[0].startswith("#") else (statements or lines)[0]
-    return label if len(label) <= _MAX_LABEL_CHARS else f"{label[: _MAX_LABEL_CHARS - 1].rstrip()}…"
+    return shorten(label, _MAX_LABEL_CHARS)
 
 
 class LostLineage(Struct, frozen=True):

@@ -30,6 +30,7 @@ def column_names(index: IndexReader, dataset: DatasetName) -> list[str]:
     return list(dict.fromkeys([*in_schema, *index.columns(dataset.namespace, dataset.name)]))
 
 
+RUN_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MAX_LISTED = 5
 _MAX_SUGGESTIONS = 1000
 # Longer names are truncated in messages.
@@ -261,7 +262,7 @@ def resolve_field_id(index: IndexReader, text: str) -> Column:
 
 def _without_version(text: str) -> str:
     """Strip a version suffix (`#` and a UUID) from a node id."""
-    return re.sub(r"#[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", "", text)
+    return re.sub(rf"#{RUN_ID.pattern}$", "", text)
 
 
 def _namespace_name_pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -278,7 +279,6 @@ def _split_positions(text: str) -> list[int]:
 
 
 NameKind = Literal["dataset", "column", "job", "run"]
-_RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ID = re.compile(rf"(?:{DATASET}|{FIELD}|{JOB}|{RUN}):.")
 
 
@@ -318,7 +318,7 @@ def resolve_name(index: IndexReader, text: str) -> ResolvedName:
         return ResolvedName("run", "", resolve_run(index, text))
     if _ID.match(text):
         return resolve_id(index, text)
-    if _RUN_ID.fullmatch(text) and index.run(text) is not None:
+    if RUN_ID.fullmatch(text) and index.run(text) is not None:
         return ResolvedName("run", "", text)
     session = index.session_run(text)
     if session is not None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Node
 from clew.query.model import from_epoch_micros
+from clew.query.names import RUN_ID
 from clew.query.search_index import EntityKind, SearchIndex
 
 HitKind = Literal["dataset", "job", "run"]
@@ -20,7 +21,6 @@ MAX_HITS: Final = 10_000
 _MAX_WORDS = 16
 _MAX_CANDIDATES = 5_000
 _WORD = re.compile(r"[^\W_]+")
-_RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # bm25 weights of the columns of SearchDocument: names over tags, columns, descriptions, code.
 _WEIGHTS = "10.0, 2.0, 6.0, 4.0, 8.0, 1.0, 1.0"
 _HITS = f"""select entities.*, snippet(documents, -1, '', '', '…', 12) as snippet
@@ -92,7 +92,7 @@ def _hit(row: sqlite3.Row) -> Hit:
 
 
 def _run(index: IndexReader, text: str) -> tuple[Hit, ...]:
-    run = index.run(text) if _RUN_ID.fullmatch(text) else None
+    run = index.run(text) if RUN_ID.fullmatch(text) else None
     if run is None:
         return ()
     updated_at = from_epoch_micros(run.started_at if run.ended_at is None else run.ended_at)

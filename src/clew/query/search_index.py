@@ -161,6 +161,10 @@ _CHANGED = f"""select * from ({ENTITY_FINGERPRINTS}) indexed_entities where not 
     select 1 from entities where entities.kind = indexed_entities.kind
     and entities.namespace = indexed_entities.namespace and entities.name = indexed_entities.name
     and entities.fingerprint = indexed_entities.fingerprint)"""  # noqa: S608
+_CONTENT_HASH = "select content_hash from entities where kind = ? and namespace = ? and name = ?"
+_UPSERT_ENTITY = """insert into entities values (null, ?, ?, ?, ?, ?, ?) on conflict (kind, namespace, name) do update
+set fingerprint = excluded.fingerprint, updated_at = excluded.updated_at, content_hash = excluded.content_hash
+returning id"""
 
 
 class SearchIndex:
@@ -366,23 +370,12 @@ def _write_entity(
     values = [getattr(document, column) for column in SearchDocument.__struct_fields__]
     content_hash = crc32(msgspec.msgpack.encode(document))
     key = kind, namespace, name
-    row = connection.execute(
-        "select id, content_hash from entities where kind = ? and namespace = ? and name = ?", key
-    ).fetchone()
-    if row is None:
-        number = connection.execute(
-            "insert into entities values (null, ?, ?, ?, ?, ?, ?)", (*key, fingerprint, updated_at, content_hash)
-        ).lastrowid
-    else:
-        number = row[0]
-        connection.execute(
-            "update entities set fingerprint = ?, updated_at = ?, content_hash = ? where id = ?",
-            (fingerprint, updated_at, content_hash, number),
-        )
-        # Most events repeat what is indexed.
-        if row[1] == content_hash:
-            return
-        connection.execute("delete from documents where rowid = ?", (number,))
+    known = connection.execute(_CONTENT_HASH, key).fetchone()
+    (number,) = connection.execute(_UPSERT_ENTITY, (*key, fingerprint, updated_at, content_hash)).fetchone()
+    # Most events repeat what is indexed.
+    if known == (content_hash,):
+        return
+    connection.execute("delete from documents where rowid = ?", (number,))
     placeholders = ", ".join("?" * (len(values) + 1))
     columns = ", ".join(("rowid", *SearchDocument.__struct_fields__))
     connection.execute(f"insert into documents ({columns}) values ({placeholders})", (number, *values))  # noqa: S608

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import UsageError
@@ -17,7 +17,7 @@ from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
 from clew.query.entities.runs import JobRunSummary, RunSelection, describe_job, describe_run, list_job_runs
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import Direction
-from clew.query.graph.view import ViewOptions
+from clew.query.graph.view import JobGraphView, ViewOptions
 from clew.query.lineage import (
     ColumnPath,
     FieldTraversal,
@@ -29,9 +29,11 @@ from clew.query.lineage import (
     analyze_impact,
     find_column_path,
     find_neighbourhood,
-    find_path,
+    find_node_path,
     traverse_fields,
-    traverse_lineage,
+    traverse_from_column,
+    traverse_from_run,
+    traverse_nodes,
 )
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.names import ResolvedName, require_run, resolve_column, resolve_dataset, resolve_name, resolve_run
@@ -40,6 +42,9 @@ from clew.query.notebooks.session import get_notebook_run, latest_session_id, li
 from clew.query.quality import DatasetDrift, compute_drift
 from clew.query.search import Hits, search_entities
 from clew.query.upstream import MAX_DEPTH, trace_upstream
+
+_DEFAULT_LIMITS: Final = TraversalLimits()
+_DEFAULT_VIEW: Final = ViewOptions()
 
 
 class NotebookService:
@@ -95,10 +100,6 @@ class NotebookService:
             self._index, Column(dataset.namespace, dataset.name, name), depth=depth, is_collapsed=is_collapsed
         )
 
-    def indexed_at(self) -> str | None:
-        """Return when the last batch was indexed."""
-        return self._index.meta("indexed_at")
-
 
 class LineageService:
     """Lineage queries of the CLI, the HTTP APIs, the web UI and MCP.
@@ -126,64 +127,100 @@ class LineageService:
         self,
         name: str | ResolvedName,
         direction: Direction = "both",
-        limits: TraversalLimits | None = None,
-        view_options: ViewOptions | None = None,
+        limits: TraversalLimits = _DEFAULT_LIMITS,
+        view_options: ViewOptions = _DEFAULT_VIEW,
     ) -> LineageResult:
         """Traverse the lineage of a dataset, column, job or run."""
         with self._reader() as index:
-            return traverse_lineage(self._resources, index, _resolve(index, name), direction, limits, view_options)
+            return self._traverse(index, _resolve(index, name), direction, limits, view_options)
 
     def upstream(
-        self, name: str, limits: TraversalLimits | None = None, view_options: ViewOptions | None = None
+        self, name: str, limits: TraversalLimits = _DEFAULT_LIMITS, view_options: ViewOptions = _DEFAULT_VIEW
     ) -> LineageStep | LineageResult:
         """Trace a column upstream with the code of each step; otherwise traverse upstream."""
-        limits, view_options = limits or TraversalLimits(), view_options or ViewOptions()
         with self._reader() as index:
             resolved = resolve_name(index, name)
             if resolved.kind != "column":
-                return traverse_lineage(self._resources, index, resolved, "upstream", limits, view_options)
+                return self._traverse(index, resolved, "upstream", limits, view_options)
             return trace_upstream(
                 index, resolved.target, depth=limits.depth, is_collapsed=not view_options.include_frames
             )
 
-    def find_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> PathResult | ColumnPath:
+    def _traverse(
+        self,
+        index: IndexReader,
+        start: ResolvedName,
+        direction: Direction,
+        limits: TraversalLimits,
+        view_options: ViewOptions,
+    ) -> LineageResult:
+        if start.kind == "run":
+            return traverse_from_run(index, start, direction, limits, view_options)
+        if start.kind == "column":
+            frames = view_options.include_frames
+            return self._resources.with_column_graph(
+                index,
+                lambda version, graph: traverse_from_column(
+                    graph, start.target, direction, limits, version, include_frames=frames
+                ),
+                view_options.as_of,
+            )
+        return self._resources.with_job_graph(
+            index,
+            lambda version, graph: traverse_nodes(
+                JobGraphView(graph, view_options), start.node, direction, limits, version
+            ),
+        )
+
+    def find_path(self, start: str, end: str, view_options: ViewOptions = _DEFAULT_VIEW) -> PathResult | ColumnPath:
         """Find a shortest path between two columns, or between two jobs or datasets, in either direction."""
         with self._reader() as index:
             ends = resolve_name(index, start), resolve_name(index, end)
             kinds = {resolved.kind for resolved in ends}
             if kinds == {"column"}:
-                columns = ends[0].target, ends[1].target
-                return find_column_path(self._resources, index, *columns, view_options)
+                columns, frames = (ends[0].target, ends[1].target), view_options.include_frames
+                return self._resources.with_column_graph(
+                    index, lambda _, graph: find_column_path(graph, *columns, include_frames=frames), view_options.as_of
+                )
             if kinds & {"column", "run"}:
                 raise UsageError(
                     f"Cannot find a path between {start} ({ends[0].kind}) and {end} ({ends[1].kind}).",
                     hint="Pass two columns, or two datasets or jobs.",
                 )
-            return find_path(self._resources, index, ends[0].node, ends[1].node, view_options)
+            return self._find_node_path(index, ends[0].node, ends[1].node, view_options)
 
-    def find_node_path(self, start: Node, end: Node, view_options: ViewOptions | None = None) -> PathResult:
+    def find_node_path(self, start: Node, end: Node, view_options: ViewOptions) -> PathResult:
         """Find a shortest path between two jobs or datasets, in either direction."""
         with self._reader() as index:
-            return find_path(self._resources, index, start, end, view_options)
+            return self._find_node_path(index, start, end, view_options)
+
+    def _find_node_path(self, index: IndexReader, start: Node, end: Node, view_options: ViewOptions) -> PathResult:
+        return self._resources.with_job_graph(
+            index, lambda version, graph: find_node_path(JobGraphView(graph, view_options), start, end, version)
+        )
 
     def analyze_impact(
-        self, name: str | ResolvedName, limits: TraversalLimits | None = None, *, include_frames: bool = False
+        self, name: str | ResolvedName, limits: TraversalLimits = _DEFAULT_LIMITS, *, include_frames: bool = False
     ) -> ImpactResult:
         """Find the datasets affected by a change of a column or dataset."""
         with self._reader() as index:
-            return analyze_impact(self._resources, index, _resolve(index, name), limits, include_frames=include_frames)
+            target = _resolve(index, name).target
+            return self._resources.with_column_graph(
+                index,
+                lambda version, graph: analyze_impact(graph, target, limits, version, include_frames=include_frames),
+            )
 
     def find_neighbourhood(self, node: Node, job_hops: int, limit: int) -> Neighbourhood | None:
         """Find the jobs within some hops from job to job, and their inputs and outputs; None without lineage."""
         with self._reader() as index:
-            return find_neighbourhood(self._resources, index, node, job_hops, limit)
+            return find_neighbourhood(self._resources.get_job_graph(index)[1], node, job_hops, limit)
 
     def traverse_fields(
         self, targets: Iterable[Column], direction: Direction, limits: TraversalLimits
     ) -> FieldTraversal:
         """Traverse from columns, or from all columns of datasets, to columns, without dataset-level nodes."""
         with self._reader() as index:
-            return traverse_fields(self._resources, index, targets, direction, limits)
+            return traverse_fields(self._resources.get_column_graph(index)[1], targets, direction, limits)
 
     def diff_runs(self, left: str, right: str) -> RunDiff:
         """Compare two runs or two notebook sessions."""

@@ -214,7 +214,7 @@ def test_missing_extra_is_named(module: str, command: str, extra: str) -> None:
 
 
 def test_other_import_error_is_not_reported_as_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_COMMANDS, "absent", _Command("clew.cli.absent", "absent_command", "Missing module."))
+    monkeypatch.setitem(_COMMANDS, "absent", _Command("absent", "absent_command", "Missing module."))
     with pytest.raises(ModuleNotFoundError, match=r"clew\.cli\.absent"):
         invoke("absent")
 

@@ -11,8 +11,8 @@ from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_run, list_job_runs
-from clew.query.model import DatasetName
-from clew.query.quality import QualityCounts, compute_drift, load_run_assertions, parse_quality_metrics
+from clew.query.model import DatasetName, Field
+from clew.query.quality import QualityCounts, compute_drift, diff_columns, load_run_assertions, parse_quality_metrics
 
 
 def assertions(**results: Any) -> dict[str, Any]:
@@ -197,3 +197,12 @@ def test_facets_without_a_version_are_those_of_the_dataset(scenario: Any, resour
 def test_metrics_without_malformed_values(facet: bytes | None, expected: tuple[object, ...]) -> None:
     metrics = parse_quality_metrics(facet)
     assert (metrics.row_count, metrics.bytes, metrics.file_count, msgspec.to_builtins(metrics.columns)) == expected
+
+
+def test_an_unknown_type_is_not_a_change() -> None:
+    known, unknown, other = ((Field("price", kind),) for kind in ("int", None, "float"))
+    assert diff_columns(known, unknown) is None
+    assert diff_columns(unknown, known) is None
+    diff = diff_columns(known, (*other, Field("tax", "int")))
+    assert diff is not None
+    assert (diff.added, diff.removed, list(map(str, diff.retyped))) == (("tax",), (), ["price: int → float"])

@@ -25,11 +25,11 @@ from clew.api.marquez.http import (
     receive_body,
     scope_path_segments,
 )
-from clew.api.marquez.lineage import ColumnLineageHandler, LineageHandlers
+from clew.api.marquez.lineage import LineageHandlers
 from clew.api.marquez.read_handlers import TextSearchHandlers
 from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_supported
 from clew.api.middleware import TRUNCATED_FACETS
-from clew.errors import ClewError, UsageError
+from clew.errors import ClewError, MalformedError, UsageError
 from clew.index.backends.sqlite import DamagedIndexError
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog
@@ -108,14 +108,10 @@ def read_routes(log: Path) -> tuple[Route, ...]:
 
 def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
     """Create the routes that use cached graphs and the search index."""
-    lineage, column_lineage, text_search = (
-        LineageHandlers(resources),
-        ColumnLineageHandler(resources),
-        TextSearchHandlers(resources),
-    )
+    lineage, text_search = LineageHandlers(resources), TextSearchHandlers(resources)
     return (
         _route("GET", "v1/lineage", lineage.lineage),
-        _route("GET", "v1/column-lineage", column_lineage.lineage),
+        _route("GET", "v1/column-lineage", lineage.column_lineage),
         _route("GET", "v1/runlineage/upstream", lineage.upstream_runs),
         _route("GET", "v2beta/search/jobs", text_search.jobs),
         _route("GET", "v2beta/search/datasets", text_search.datasets),
@@ -129,14 +125,14 @@ def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
         _route("PUT", "v1/namespaces/*", handlers.put_namespace),
         _route("PUT", "v1/sources/*", handlers.put_source),
         _route("DELETE", "v1/namespaces/*", handlers.delete_namespace),
-        _route("DELETE", dataset, handlers.delete_dataset),
-        _route("DELETE", job, handlers.delete_job),
-        _route("POST", f"{dataset}/tags/*", partial(handlers.tag_dataset, is_set=True)),
-        _route("DELETE", f"{dataset}/tags/*", partial(handlers.tag_dataset, is_set=False)),
+        _route("DELETE", dataset, partial(handlers.delete, kind="dataset")),
+        _route("DELETE", job, partial(handlers.delete, kind="job")),
+        _route("POST", f"{dataset}/tags/*", partial(handlers.tag, kind="dataset", is_set=True)),
+        _route("DELETE", f"{dataset}/tags/*", partial(handlers.tag, kind="dataset", is_set=False)),
+        _route("POST", f"{job}/tags/*", partial(handlers.tag, kind="job", is_set=True)),
+        _route("DELETE", f"{job}/tags/*", partial(handlers.tag, kind="job", is_set=False)),
         _route("POST", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=True)),
         _route("DELETE", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=False)),
-        _route("POST", f"{job}/tags/*", partial(handlers.tag_job, is_set=True)),
-        _route("DELETE", f"{job}/tags/*", partial(handlers.tag_job, is_set=False)),
         _route("PUT", dataset, not_supported),
         _route("PUT", job, not_supported),
         _route("POST", f"{job}/runs", not_supported),
@@ -233,7 +229,8 @@ class MarquezApi:
 
 def _error_response(error: MarquezError | ClewError) -> MarquezResponse:
     if isinstance(error, ClewError):
-        error = MarquezError(404 if isinstance(error, UsageError) else 503, str(error).replace("\n", " "))
+        status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
+        error = MarquezError(status, str(error).replace("\n", " "))
     return error.response()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
+from typing import TypeVar
 from urllib.parse import parse_qs, unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -12,6 +13,8 @@ from msgspec import Struct
 from starlette.types import Receive, Scope
 
 from clew.events.openlineage import parse_time
+
+T = TypeVar("T")
 
 MAX_LIMIT = 10_000
 _MAX_INT = 2**31 - 1
@@ -45,6 +48,10 @@ class MarquezError(Exception):
         )
 
 
+def _invalid_param(message: str) -> MarquezError:
+    return MarquezError(400, f"query param {message}", is_validation=True)
+
+
 def not_found_error(kind: str, name: str) -> MarquezError:
     """Create a 404 error with Marquez's message."""
     return MarquezError(404, f"{kind} '{name}' not found.")
@@ -75,7 +82,7 @@ class MarquezRequest(Struct):
         """Return a required parameter."""
         value = self.param(name)
         if not value:
-            raise MarquezError(400, f"query param {name} must not be null", is_validation=True)
+            raise _invalid_param(f"{name} must not be null")
         return value
 
     def int_param(self, name: str, default: int, maximum: int = _MAX_INT) -> int:
@@ -84,14 +91,19 @@ class MarquezRequest(Struct):
         if text is None or text == "":
             return default
         if not text.removeprefix("-").isdecimal() or not text.isascii():
-            raise MarquezError(400, f"query param {name} must be a number", is_validation=True)
+            raise _invalid_param(f"{name} must be a number")
         if text.startswith("-") and int(text[:12]) < 0:
-            raise MarquezError(400, f"query param {name} must be greater than or equal to 0", is_validation=True)
+            raise _invalid_param(f"{name} must be greater than or equal to 0")
         return maximum if len(text) > len(str(_MAX_INT)) else min(int(text), maximum)
 
-    def page(self, limit: int = 100) -> tuple[int, int]:
+    def page(self) -> tuple[int, int]:
         """Return limit and offset."""
-        return self.int_param("limit", limit, MAX_LIMIT), self.int_param("offset", 0)
+        return self.int_param("limit", 100, MAX_LIMIT), self.int_param("offset", 0)
+
+    def slice(self, items: list[T]) -> list[T]:
+        """Return the requested page of a list."""
+        limit, offset = self.page()
+        return items[offset : offset + limit]
 
     def bool_param(self, name: str) -> bool:
         """Return a boolean."""
@@ -101,9 +113,9 @@ class MarquezRequest(Struct):
         """Return one of the choices, case-insensitive."""
         text = self.param(name) or default
         if text is None:
-            raise MarquezError(400, f"query param {name} must not be null", is_validation=True)
+            raise _invalid_param(f"{name} must not be null")
         if text.upper() not in choices:
-            raise MarquezError(400, f"query param {name} must be one of [{', '.join(choices)}]", is_validation=True)
+            raise _invalid_param(f"{name} must be one of [{', '.join(choices)}]")
         return text.upper()
 
     def timestamp_param(self, name: str, default: datetime) -> datetime:
@@ -113,7 +125,7 @@ class MarquezRequest(Struct):
             # A plus sign in a query decodes to a space.
             return default if not text else parse_time(text.replace(" ", "+"))
         except ValueError:
-            raise MarquezError(400, f"query param {name} must be an instant in ISO-8601", is_validation=True) from None
+            raise _invalid_param(f"{name} must be an instant in ISO-8601") from None
 
     def date_param(self, name: str) -> datetime | None:
         """Return the start of a day in UTC."""
@@ -121,7 +133,7 @@ class MarquezRequest(Struct):
         try:
             return None if not text else datetime.combine(date.fromisoformat(text), time(), UTC)
         except ValueError:
-            raise MarquezError(400, f"query param {name} must be a date: YYYY-MM-DD", is_validation=True) from None
+            raise _invalid_param(f"{name} must be a date: YYYY-MM-DD") from None
 
     def time_zone_param(self, name: str) -> ZoneInfo:
         """Return a time zone."""
@@ -129,7 +141,7 @@ class MarquezRequest(Struct):
         try:
             return ZoneInfo(text)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise MarquezError(400, f"query param {name} must name a time zone", is_validation=True) from None
+            raise _invalid_param(f"{name} must name a time zone") from None
 
 
 def scope_path_segments(scope: Scope) -> list[str]:

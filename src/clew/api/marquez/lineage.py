@@ -19,7 +19,6 @@ from clew.api.marquez.schemas import (
     format_run,
     marquez_transformation_type,
 )
-from clew.errors import UsageError
 from clew.index.queries.connection import IndexVersion
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog, UpstreamRun
@@ -27,7 +26,7 @@ from clew.query.entities.model import CatalogJob
 from clew.query.graph.nodes import Column, Node
 from clew.query.lineage import FieldTraversal, Neighbourhood, TraversalLimits
 from clew.query.model import Transformation, from_epoch_micros
-from clew.query.names import MalformedNodeIdError, node_kind, resolve_field_id, resolve_node_id
+from clew.query.names import UnknownNameError, node_kind, resolve_field_id, resolve_node_id
 from clew.query.service import LineageService
 
 
@@ -49,19 +48,11 @@ class NodeSchema(Struct, frozen=True, rename="camel", gc=False):
     out_edges: list[EdgeSchema]
 
 
-def parse_node_kind(node_id: str) -> str:
-    """Return the kind of a node id; 400 if it is malformed."""
-    try:
-        return node_kind(node_id)
-    except MalformedNodeIdError as error:
-        raise MarquezError(400, str(error).replace("\n", " ")) from None
-
-
 _DEFAULT_DEPTH = 20
 
 
 class LineageHandlers:
-    """Handlers of the lineage endpoints. Encoded nodes are cached until the index changes."""
+    """Handlers of lineage and column lineage. Encoded nodes are cached until the index changes."""
 
     def __init__(self, resources: QueryResources) -> None:
         self._resources = resources
@@ -71,13 +62,30 @@ class LineageHandlers:
     def lineage(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /lineage`."""
         node_id, depth = request.required_param("nodeId"), request.int_param("depth", _DEFAULT_DEPTH)
-        if parse_node_kind(node_id) not in {"dataset", "job"}:
+        if node_kind(node_id) not in {"dataset", "job"}:
             raise MarquezError(404, f"Node '{node_id}' not found.")
         start = _find_start(catalog, node_id)
         service = LineageService(self._resources, catalog.reader)
         neighbourhood = service.find_neighbourhood(start, depth, MAX_NEIGHBOURHOOD_NODES)
         nodes = self._isolated_node(catalog, start) if neighbourhood is None else self._nodes(catalog, neighbourhood)
         return json_response({"graph": nodes})
+
+    def column_lineage(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`GET /column-lineage`."""
+        node_id, depth = request.required_param("nodeId"), request.int_param("depth", _DEFAULT_DEPTH)
+        is_downstream = request.bool_param("withDownstream")
+        version = _parse_version(node_id)
+        if version is not None and is_downstream:
+            raise MarquezError(400, "Node version cannot be specified when withDownstream is set to true")
+        start = _find_columns(catalog, node_id)
+        if version is not None and node_kind(node_id) != "job" and not _has_version(catalog, start, version):
+            raise MarquezError(404, "Could not find node")
+        if not start:
+            raise MarquezError(404, "Could not find node")
+        traversal = LineageService(self._resources, catalog.reader).traverse_fields(
+            start, "both" if is_downstream else "upstream", TraversalLimits(depth, MAX_NEIGHBOURHOOD_NODES)
+        )
+        return json_response({"graph": _column_nodes(catalog, traversal)})
 
     def upstream_runs(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /runlineage/upstream`."""
@@ -154,12 +162,12 @@ def _upstream_run(run: UpstreamRun) -> Document:
         },
         "inputs": [
             {
-                "namespace": source.namespace,
-                "name": source.name,
-                "version": source.version,
-                "producedByRunId": source.produced_by,
+                "namespace": namespace,
+                "name": name,
+                "version": None if version is None else version.id,
+                "producedByRunId": None if version is None else version.run_uuid,
             }
-            for source in run.inputs
+            for (namespace, name), version in run.inputs.items()
         ],
     }
 
@@ -171,9 +179,7 @@ def _node_type(node: Node) -> Literal["DATASET", "JOB"]:
 def _find_start(catalog: Catalog, node_id: str) -> Node:
     try:
         return resolve_node_id(catalog.reader, node_id)
-    except MalformedNodeIdError as error:
-        raise MarquezError(400, str(error).replace("\n", " ")) from None
-    except UsageError:
+    except UnknownNameError:
         raise MarquezError(404, f"Node '{node_id}' not found.") from None
 
 
@@ -202,30 +208,6 @@ class FieldSchema(Struct, frozen=True, rename="camel", gc=False):
     input_fields: list[FieldSourceSchema]
 
 
-class ColumnLineageHandler:
-    """Handler of the column lineage endpoint."""
-
-    def __init__(self, resources: QueryResources) -> None:
-        self._resources = resources
-
-    def lineage(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`GET /column-lineage`."""
-        node_id, depth = request.required_param("nodeId"), request.int_param("depth", _DEFAULT_DEPTH)
-        is_downstream = request.bool_param("withDownstream")
-        version = _parse_version(node_id)
-        if version is not None and is_downstream:
-            raise MarquezError(400, "Node version cannot be specified when withDownstream is set to true")
-        start = _find_columns(catalog, node_id)
-        if version is not None and parse_node_kind(node_id) != "job" and not _has_version(catalog, start, version):
-            raise MarquezError(404, "Could not find node")
-        if not start:
-            raise MarquezError(404, "Could not find node")
-        traversal = LineageService(self._resources, catalog.reader).traverse_fields(
-            start, "both" if is_downstream else "upstream", TraversalLimits(depth, MAX_NEIGHBOURHOOD_NODES)
-        )
-        return json_response({"graph": _column_nodes(catalog, traversal)})
-
-
 def _parse_version(node_id: str) -> str | None:
     _, mark, version = node_id.rpartition("#")
     return version if mark and len(version) == 36 else None
@@ -233,16 +215,14 @@ def _parse_version(node_id: str) -> str | None:
 
 def _find_columns(catalog: Catalog, node_id: str) -> list[Column]:
     """Return the columns of a node id; a Column without name is a whole dataset."""
-    kind = parse_node_kind(node_id)
+    kind = node_kind(node_id)
     if kind == "run":
         raise MarquezError(404, "Could not find node")
     try:
         if kind != "job":
             return [resolve_field_id(catalog.reader, node_id)]
         job = resolve_node_id(catalog.reader, node_id)
-    except MalformedNodeIdError as error:
-        raise MarquezError(400, str(error).replace("\n", " ")) from None
-    except UsageError:
+    except UnknownNameError:
         raise MarquezError(404, "Could not find node") from None
     return [Column(*name) for matched in catalog.jobs_by_name([(job.namespace, job.name)]) for name in matched.outputs]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from clew.api.marquez.http import MAX_LIMIT, MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.schemas import (
@@ -22,7 +23,7 @@ from clew.api.marquez.schemas import (
     marquez_job_type,
 )
 from clew.events.facets import decode_facet
-from clew.index.queries.entities import Facets, Name
+from clew.index.queries.entities import Name
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog, Interval, daily_intervals, hourly_intervals
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Namespace
@@ -44,8 +45,7 @@ def json_response(value: object, status: int = 200) -> MarquezResponse:
 
 def get_namespaces(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces`."""
-    limit, offset = request.page()
-    return json_response({"namespaces": catalog.namespaces()[offset : offset + limit]})
+    return json_response({"namespaces": request.slice(catalog.namespaces())})
 
 
 def get_namespace(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -60,8 +60,7 @@ def require_namespace(catalog: Catalog, name: str) -> Namespace:
 
 def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources`."""
-    limit, offset = request.page()
-    return json_response({"sources": catalog.sources()[offset : offset + limit]})
+    return json_response({"sources": request.slice(catalog.sources())})
 
 
 def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -123,9 +122,7 @@ def require_job(catalog: Catalog, request: MarquezRequest) -> CatalogJob:
 
 def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions`."""
-    limit, offset = request.page()
-    versions = _job_versions(catalog, request)
-    return json_response({"versions": versions[offset : offset + limit]})
+    return json_response({"versions": request.slice(_job_versions(catalog, request))})
 
 
 def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -160,8 +157,7 @@ def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse
 
 def get_tags(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /tags`."""
-    limit, offset = request.page()
-    return json_response({"tags": catalog.annotations.tag_definitions()[offset : offset + limit]})
+    return json_response({"tags": request.slice(catalog.annotations.tag_definitions())})
 
 
 def get_events(catalog: Catalog, request: MarquezRequest, log: Path) -> MarquezResponse:
@@ -225,41 +221,10 @@ def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[Document]:
 
 _LIMIT: Final = 10
 _EVENT_TYPES: Final = {"COMPLETED": "COMPLETE", "FAILED": "FAIL", "ABORTED": "ABORT", "RUNNING": "RUNNING"}
-# JSON names as in events; Marquez has `run_id`.
-_JSON_NAMES: Final = {
-    "event_type": "eventType",
-    "run_facets": "runFacets",
-    "input_facets": "inputFacets",
-    "output_facets": "outputFacets",
-}
 # Larger facets are not highlighted.
 _MAX_FACET_BYTES = 256 << 10
 # Characters of a highlight before the first match, and in total.
 _CONTEXT_CHARS, _FRAGMENT_CHARS = 30, 100
-
-
-class JobSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
-    """Job with the facets of its latest run."""
-
-    run_id: str | None
-    name: str
-    namespace: str
-    event_type: str | None
-    type: Literal["BATCH", "STREAM"]
-    facets: Facets
-    run_facets: Facets
-
-
-class DatasetSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
-    """Dataset with the output facets of the run that last wrote it, and the input facets of the last reads."""
-
-    run_id: str | None
-    name: str
-    namespace: str
-    event_type: str | None
-    facets: Facets
-    input_facets: Facets
-    output_facets: Facets
 
 
 class TextSearchHandlers:
@@ -289,41 +254,42 @@ class TextSearchHandlers:
         return text, [(hit.namespace, hit.name) for hit in result.hits]
 
 
-def _job_hit(job: CatalogJob) -> JobSearchHit:
+# The names are those of events, except `run_id`.
+def _job_hit(job: CatalogJob) -> Document:
+    """Convert a job with the facets of its latest run."""
     run = job.latest_run
-    return JobSearchHit(
-        None if run is None else run.id,
-        job.name,
-        job.namespace,
-        None if run is None else _EVENT_TYPES.get(run.state),
-        marquez_job_type(job),
-        job.facets,
-        {} if run is None else run.facets,
-    )
+    return {
+        "run_id": None if run is None else run.id,
+        "name": job.name,
+        "namespace": job.namespace,
+        "eventType": None if run is None else _EVENT_TYPES.get(run.state),
+        "type": marquez_job_type(job),
+        "facets": job.facets,
+        "runFacets": {} if run is None else run.facets,
+    }
 
 
-def _dataset_hit(dataset: CatalogDataset, run: CatalogRun | None) -> DatasetSearchHit:
+def _dataset_hit(dataset: CatalogDataset, run: CatalogRun | None) -> Document:
+    """Convert a dataset with the output facets of the run that wrote it, and the input facets of the last reads."""
     name = dataset.namespace, dataset.name
-    written = (
-        [] if run is None else [output.facets for output in run.outputs if (output.namespace, output.name) == name]
-    )
-    return DatasetSearchHit(
-        None if run is None else run.id,
-        dataset.name,
-        dataset.namespace,
-        None if run is None else _EVENT_TYPES.get(run.state),
-        dataset.facets,
-        dataset.input_facets,
-        written[0] if written else {},
-    )
+    outputs = () if run is None else run.outputs
+    return {
+        "run_id": None if run is None else run.id,
+        "name": dataset.name,
+        "namespace": dataset.namespace,
+        "eventType": None if run is None else _EVENT_TYPES.get(run.state),
+        "facets": dataset.facets,
+        "inputFacets": dataset.input_facets,
+        "outputFacets": next((item.facets for item in outputs if (item.namespace, item.name) == name), {}),
+    }
 
 
-def _search_response(text: str, hits: Sequence[JobSearchHit | DatasetSearchHit]) -> MarquezResponse:
+def _search_response(text: str, hits: Sequence[Document]) -> MarquezResponse:
     pattern = re.compile("|".join(map(re.escape, split_words(text))) or "(?!)", re.IGNORECASE)
     return json_response({"hits": hits, "highlights": [_highlights(hit, pattern) for hit in hits]})
 
 
-def _highlights(hit: JobSearchHit | DatasetSearchHit, pattern: re.Pattern[str]) -> dict[str, list[str]]:
+def _highlights(hit: Document, pattern: re.Pattern[str]) -> dict[str, list[str]]:
     """Return the matching fragments by field."""
     highlights: dict[str, list[str]] = {}
     for field, text in _searched_texts(hit):
@@ -335,9 +301,9 @@ def _highlights(hit: JobSearchHit | DatasetSearchHit, pattern: re.Pattern[str]) 
     return highlights
 
 
-def _searched_texts(hit: JobSearchHit | DatasetSearchHit) -> Iterator[tuple[str, str]]:
-    yield from (("name", hit.name), ("namespace", hit.namespace))
-    for name, facet in _small_facets(hit.facets).items():
+def _searched_texts(hit: Document) -> Iterator[tuple[str, str]]:
+    yield from (("name", hit["name"]), ("namespace", hit["namespace"]))
+    for name, facet in _small_facets(hit["facets"]).items():
         yield from facet_texts(decode_facet(bytes(facet)), f"facets.{name}")
 
 
@@ -349,16 +315,6 @@ def _small_facets(facets: Mapping[str, Raw]) -> dict[str, Raw]:
 _SORT_ORDERS = ("NAME", "UPDATE_AT", "UPDATED_AT")
 
 
-class NameSearchHit(Struct, frozen=True, rename="camel"):
-    """Job or dataset with a matching name."""
-
-    type: Literal["DATASET", "JOB"]
-    name: str
-    updated_at: datetime | None
-    namespace: str
-    node_id: str
-
-
 def search_names(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /search`."""
     text = request.required_param("q")
@@ -366,14 +322,20 @@ def search_names(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     by_name = request.enum_param("sort", _SORT_ORDERS, "NAME") == "NAME"
     span = request.date_param("after") or _MIN_TIME, request.date_param("before") or _MAX_TIME
     namespace = request.param("namespace")
-    hits = [
-        NameSearchHit("JOB" if node.kind == "job" else "DATASET", node.name, updated_at, node.namespace, node.id)
+    hits: list[Document] = [
+        {
+            "type": "JOB" if node.kind == "job" else "DATASET",
+            "name": node.name,
+            "updatedAt": updated_at,
+            "namespace": node.namespace,
+            "nodeId": node.id,
+        }
         for kind in kinds
         for node, updated_at in catalog.search_names(kind.lower(), text, namespace, *span)
     ]
     if by_name:
-        hits.sort(key=lambda hit: (hit.name, hit.namespace, hit.type))
+        hits.sort(key=itemgetter("name", "namespace", "type"))
     else:
-        hits.sort(key=lambda hit: hit.updated_at or _MIN_TIME, reverse=True)
+        hits.sort(key=lambda hit: hit["updatedAt"] or _MIN_TIME, reverse=True)
     page = hits[: request.int_param("limit", _LIMIT, MAX_LIMIT)]
     return json_response({"totalCount": len(hits), "results": page})

@@ -32,6 +32,7 @@ from clew.query.entities.annotations import (
 )
 from clew.query.entities.catalog import Catalog, UnindexedAnnotations
 from clew.query.entities.model import CatalogDataset, DataSource, TagDefinition
+from clew.query.search_index import EntityKind
 
 StoreEvent = Callable[[IncomingEvent], object]
 T = TypeVar("T", bound=Struct)
@@ -117,35 +118,23 @@ class WriteHandlers:
         self._record(catalog, ("hidden", "namespace", name), SoftDelete())
         return json_response(require_namespace(catalog, name))
 
-    def delete_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`DELETE /namespaces/{namespace}/datasets/{dataset}`."""
-        dataset = require_dataset(catalog, request)
-        self._record(catalog, ("hidden", "dataset", dataset.namespace, dataset.name), SoftDelete())
-        return json_response(format_dataset(dataset))
+    def delete(self, catalog: Catalog, request: MarquezRequest, *, kind: EntityKind) -> MarquezResponse:
+        """`DELETE` of a job or dataset."""
+        response = _entity_response(catalog, request, kind)
+        self._record(catalog, ("hidden", kind, *request.entity_name), SoftDelete())
+        return response
 
-    def delete_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`DELETE /namespaces/{namespace}/jobs/{job}`."""
-        job = require_job(catalog, request)
-        self._record(catalog, ("hidden", "job", job.namespace, job.name), SoftDelete())
-        return json_response(format_job(job))
-
-    def tag_dataset(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
-        """`POST` or `DELETE /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
-        require_dataset(catalog, request)
-        self._tag(catalog, request, "dataset", (None, request.path_args[2]), is_set=is_set)
-        return json_response(format_dataset(require_dataset(catalog, request)))
+    def tag(self, catalog: Catalog, request: MarquezRequest, *, kind: EntityKind, is_set: bool) -> MarquezResponse:
+        """`POST` or `DELETE` of a tag of a job or dataset."""
+        _entity_response(catalog, request, kind)
+        self._tag(catalog, request, kind, (None, request.path_args[2]), is_set=is_set)
+        return _entity_response(catalog, request, kind)
 
     def tag_field(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
         """`POST` or `DELETE /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
         field = _require_field(catalog, request)
         self._tag(catalog, request, "dataset", (field, request.path_args[3].upper()), is_set=is_set)
-        return json_response(format_dataset(require_dataset(catalog, request)))
-
-    def tag_job(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
-        """`POST` or `DELETE /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
-        require_job(catalog, request)
-        self._tag(catalog, request, "job", (None, request.path_args[2]), is_set=is_set)
-        return json_response(format_job(require_job(catalog, request)))
+        return _entity_response(catalog, request, "dataset")
 
     def _tag(
         self, catalog: Catalog, request: MarquezRequest, kind: str, tagged: tuple[str | None, str], *, is_set: bool
@@ -180,6 +169,13 @@ def _parse_body(request: MarquezRequest, kind: type[T]) -> T:
         raise MarquezError(422, str(error), is_validation=True) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MarquezError(400, "Unable to process JSON") from None
+
+
+def _entity_response(catalog: Catalog, request: MarquezRequest, kind: EntityKind) -> MarquezResponse:
+    """Return the document of the job or dataset of the path."""
+    if kind == "job":
+        return json_response(format_job(require_job(catalog, request)))
+    return json_response(format_dataset(require_dataset(catalog, request)))
 
 
 def _require_field(catalog: Catalog, request: MarquezRequest) -> str:

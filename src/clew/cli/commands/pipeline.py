@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -142,8 +143,7 @@ def pipeline_run(
         check_log_offsets(home, progress)
         try:
             with LogWriter(home.create().log) as log:
-                expand_abandoned(home.streams)
-                import_streams(home.streams, log)
+                _import_notebook_events(home, log)
                 import_files(list(paths), log, progress.step)
         except LogLockedError:
             if paths:
@@ -173,8 +173,7 @@ def ingest_new_events(home: DataDir) -> None:
         progress("Ingesting new events of notebooks")
         try:
             with LogWriter(home.create().log) as log:
-                expand_abandoned(home.streams)
-                import_streams(home.streams, log)
+                _import_notebook_events(home, log)
             master = str(resolve_setting("master").value)
             with open_pipeline(home, on_progress=progress, master=master, conf={}) as pipeline:
                 pipeline.run()
@@ -390,11 +389,12 @@ def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
         _print_log_locked()
         return lambda: None
 
-    def import_events() -> None:
-        expand_abandoned(home.streams)
-        import_streams(home.streams, log)
+    return partial(_import_notebook_events, home, log)
 
-    return import_events
+
+def _import_notebook_events(home: DataDir, log: LogWriter) -> None:
+    expand_abandoned(home.streams)
+    import_streams(home.streams, log)
 
 
 def _print_log_locked() -> None:

@@ -28,7 +28,6 @@ from clew.cli.output import (
     format_megabytes,
     new_table,
     print_json,
-    shorten,
     show_progress,
     stderr_console,
     stdout_console,
@@ -39,7 +38,7 @@ from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.query.entities.model import AssertionResult
 from clew.query.entities.runs import SLOW_SAMPLE_SIZE, JobRunSummary, RunSelection
-from clew.query.model import NotebookRun
+from clew.query.model import NotebookRun, shorten
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name
 from clew.query.notebooks.reports import Downstream, SessionResources, TimelineEntry, build_timeline
 from clew.query.quality import ColumnDrift, ColumnMetrics, DatasetDrift, QualityCounts

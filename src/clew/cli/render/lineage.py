@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from clew.cli.output import format_count, format_duration, new_table, shorten
+from clew.cli.output import format_count, format_duration, new_table
 from clew.query.exports import node_label
-from clew.query.model import LineageStep
+from clew.query.model import LineageStep, shorten
 from clew.query.names import full_name, short_name
 from clew.query.upstream import OperationStep, group_by_operation
 

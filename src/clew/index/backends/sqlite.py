@@ -54,13 +54,11 @@ class SqliteDatabase(sqlite3.Connection):
     """A connection to a SQLite file."""
 
     def execute_tuples(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Return the rows of a query as plain tuples, which are cheaper than named rows."""
         cursor = self.cursor()
         cursor.row_factory = None
         return cursor.execute(query, values)
 
     def data_version(self) -> object:
-        """Return a value that changes with every commit of another connection."""
         return self.execute("pragma data_version").fetchone()[0]
 
     def limit_names(self, mask: NameMask) -> None:
@@ -188,7 +186,6 @@ class SqliteWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run a transaction; other writers wait."""
         try:
             self.database.execute("begin immediate")
             yield
@@ -207,16 +204,13 @@ class SqliteWriter:
         return changes
 
     def merge(self, table: str, spec: MergeSpec, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Merge rows with values in the order of `names` into a table; keys may repeat."""
         self.database.executemany(spec.upsert(table, names), rows)
 
     def upsert_facets(self, rows: Sequence[FacetsRow], merge: Callable[[bytes, bytes], bytes]) -> None:
-        """Insert facet blobs; an existing blob is merged with the new one."""
         self.database.create_function("merge_blobs", 2, merge)
         self.database.executemany(_UPSERT_FACETS, map(astuple, rows))
 
     def create_indexes(self) -> None:
-        """Create the indexes that a bulk writer omits."""
         create_tables(self.database)
 
     def release_memory(self) -> None:
@@ -231,15 +225,12 @@ class SqliteBackend:
         self.path = path
 
     def reader(self, busy_seconds: float) -> SqliteDatabase:
-        """Open for reading; `busy_seconds` is the lock timeout."""
         return connect_reader(self.path, busy_seconds)
 
     def writer(self) -> SqliteWriter:
-        """Open for writing, and create missing tables."""
         return SqliteWriter(connect_writer(self.path))
 
     def bulk_writer(self) -> SqliteWriter:
-        """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
         connection = connect_writer(self.path)
         connection.execute("pragma journal_mode = off")
         connection.execute("pragma synchronous = off")
@@ -250,7 +241,6 @@ class SqliteBackend:
 
     @contextmanager
     def staged(self) -> Iterator[SqliteBackend]:
-        """Yield a staging backend that replaces this index at the end; after an error this index is unchanged."""
         staging = SqliteBackend(self.path.with_name(f"{self.path.name}.staging"))
         staging.remove()
         try:
@@ -282,6 +272,5 @@ class SqliteBackend:
         return target
 
     def remove(self) -> None:
-        """Remove the index, if it exists. No writer may be open."""
         for suffix in _FILE_SUFFIXES:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -133,13 +134,13 @@ class RefreshScope:
         if self.units is None:
             self.overwrite(table, rows)
         elif self.is_touched(unit):
-            self.replace_files(table, self._write(rows, _OneTable(table)), unit, columns)
+            self.replace_files(table, self._write(rows, partial(_one_table, table)), unit, columns)
 
     def replace_flagged(self, flag: str, tables: tuple[str, str], rows: DataFrame, unit: Unit, *columns: str) -> None:
         """Replace the rows of touched entities in two tables: rows with the flag belong to the second one."""
         if not self.is_touched(unit):
             return
-        files = self._write(rows, _FlagSplit(flag, tables))
+        files = self._write(rows, partial(_split_by_flag, flag, tables))
         for table in tables:
             written = [file for file in files if file.table == table]
             if self.units is None:
@@ -171,7 +172,7 @@ class RefreshScope:
 
     def overwrite(self, table: str, rows: DataFrame) -> None:
         """Replace all rows of a table."""
-        self.overwrite_files(table, arrow_schema(rows.schema), self._write(rows, _OneTable(table)))
+        self.overwrite_files(table, arrow_schema(rows.schema), self._write(rows, partial(_one_table, table)))
 
     def overwrite_files(self, table: str, schema: pa.Schema, files: list[DataFile]) -> None:
         """Replace all rows of a table by the rows of files; create the table if needed."""
@@ -340,27 +341,16 @@ def write_rows(root: str, table: str, rows: pa.Table) -> list[DataFile]:
     return files
 
 
-class _OneTable:
+def _one_table(table: str, rows: pa.Table) -> dict[str, pa.Table]:
     """All rows belong to one table."""
-
-    def __init__(self, table: str) -> None:
-        self._table = table
-
-    def __call__(self, rows: pa.Table) -> dict[str, pa.Table]:
-        return {self._table: rows}
+    return {table: rows}
 
 
-class _FlagSplit:
+def _split_by_flag(flag: str, tables: tuple[str, str], rows: pa.Table) -> dict[str, pa.Table]:
     """Rows without the flag belong to the first table, rows with it to the second. The flag is not stored."""
-
-    def __init__(self, flag: str, tables: tuple[str, str]) -> None:
-        self._flag = flag
-        self._tables = tables
-
-    def __call__(self, rows: pa.Table) -> dict[str, pa.Table]:
-        is_flagged, stored = rows[self._flag], rows.drop_columns([self._flag])
-        masks = pc.invert(is_flagged), is_flagged
-        return {table: stored.filter(mask) for table, mask in zip(self._tables, masks, strict=True)}
+    is_flagged, stored = rows[flag], rows.drop_columns([flag])
+    masks = pc.invert(is_flagged), is_flagged
+    return {table: stored.filter(mask) for table, mask in zip(tables, masks, strict=True)}
 
 
 class _WriteRows:

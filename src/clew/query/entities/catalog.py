@@ -18,6 +18,7 @@ from clew.data_dir import LakeLocation
 from clew.eventlog.segments import Segment, decode_record, is_damaged, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, to_epoch_micros
+from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
 from clew.index.queries.lists import EntityFilter, HiddenUntil
@@ -44,33 +45,6 @@ if TYPE_CHECKING:
     from clew.lake.history import RunEvent
 
 ANONYMOUS = "anonymous"
-
-
-def load_namespaces(reader: IndexReader, annotations: Annotations) -> list[Namespace]:
-    """Load all namespaces by name, from events and annotations."""
-    rows = {row["namespace"]: row for row in reader.namespaces()}
-    namespaces = []
-    for name in sorted({*rows, *annotations.namespaces()}):
-        row, annotation = rows.get(name), annotations.namespace(name)
-        namespaces.append(
-            Namespace(
-                name,
-                created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
-                updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
-                owner_name=ANONYMOUS if annotation is None else annotation.owner,
-                description=None if annotation is None else annotation.description,
-                is_hidden=_is_hidden(reader, annotations, name),
-            )
-        )
-    return namespaces
-
-
-def _is_hidden(reader: IndexReader, annotations: Annotations, name: str) -> bool:
-    hidden_at = annotations.hidden_namespace(name)
-    if hidden_at is None:
-        return False
-    seqs = (reader.last_event_seq(kind, name, None) for kind in ("job", "dataset"))
-    return hidden_at >= max((seq for seq in seqs if seq is not None), default=0)
 
 
 class DataSourceCache:
@@ -201,20 +175,11 @@ def _read_line(segment: Segment, position: int) -> bytes:
 MAX_NEIGHBOURHOOD_NODES = 20_000
 
 
-class RunInput(Struct, frozen=True):
-    """An input of a run: its version, and the run that wrote that version."""
-
-    namespace: str
-    name: str
-    version: str | None
-    produced_by: str | None
-
-
 class UpstreamRun(Struct, frozen=True):
-    """A run upstream of another, and its inputs."""
+    """A run upstream of another, and the version of each of its inputs, if it is known."""
 
     row: RunRecord
-    inputs: tuple[RunInput, ...]
+    inputs: dict[Name, VersionRecord | None]
 
 
 def find_upstream_runs(reader: IndexReader, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
@@ -226,24 +191,21 @@ def find_upstream_runs(reader: IndexReader, versions: VersionCache, run_uuid: st
         versions.load({record[2:4] for records in io.values() for record in records})
         for uuid in frontier:
             if uuid in rows:
-                runs[uuid] = UpstreamRun(rows[uuid], tuple(_inputs(rows[uuid], io.get(uuid, []), versions)))
-        producers = (read.produced_by for uuid in frontier if uuid in runs for read in runs[uuid].inputs)
-        frontier = list(dict.fromkeys(uuid for uuid in producers if uuid is not None and uuid not in runs))
+                runs[uuid] = UpstreamRun(rows[uuid], _inputs(rows[uuid], io.get(uuid, []), versions))
+        read = (version for uuid in frontier if uuid in runs for version in runs[uuid].inputs.values() if version)
+        producers = dict.fromkeys(version.run_uuid for version in read)
+        frontier = [uuid for uuid in producers if uuid is not None and uuid not in runs]
         if not frontier or len(runs) > MAX_NEIGHBOURHOOD_NODES:
             break
     return list(runs.values())
 
 
-def _inputs(run: RunRecord, io: list[RunIoRecord], versions: VersionCache) -> Iterable[RunInput]:
-    seen = set()
+def _inputs(run: RunRecord, io: Iterable[RunIoRecord], versions: VersionCache) -> dict[Name, VersionRecord | None]:
+    reads: dict[Name, str] = {}
     for record in sorted(io, key=itemgetter(4), reverse=True):
-        dataset = record[2:4]
-        if record[1] == "INPUT" and dataset not in seen:
-            seen.add(dataset)
-            version = versions.version_read_by(run, dataset, record[4])
-            yield RunInput(
-                *dataset, None if version is None else version.id, None if version is None else version.run_uuid
-            )
+        if record.direction == "INPUT":
+            reads.setdefault(record.dataset, record.version)
+    return {name: versions.version_read_by(run, name, version) for name, version in reads.items()}
 
 
 _HIDDEN_ANNOTATIONS = HiddenUntil(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, 2**63 - 1)
@@ -314,7 +276,21 @@ class Catalog:
 
     def namespaces(self) -> list[Namespace]:
         """Return all namespaces by name, including hidden ones."""
-        return load_namespaces(self.reader, self.annotations)
+        rows = {row["namespace"]: row for row in self.reader.namespaces()}
+        names = sorted({*rows, *self.annotations.namespaces()})
+        return [self._namespace(name, rows.get(name)) for name in names]
+
+    def _namespace(self, name: str, row: Row | None) -> Namespace:
+        annotation, hidden_at = self.annotations.namespace(name), self.annotations.hidden_namespace(name)
+        seqs = (self.reader.last_event_seq(kind, name, None) or 0 for kind in ("job", "dataset"))
+        return Namespace(
+            name,
+            created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
+            updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+            owner_name=ANONYMOUS if annotation is None else annotation.owner,
+            description=None if annotation is None else annotation.description,
+            is_hidden=hidden_at is not None and hidden_at >= max(seqs),
+        )
 
     def has_namespace(self, name: str) -> bool:
         """Check whether events or annotations name a namespace."""

@@ -48,14 +48,10 @@ def describe_run(reader: IndexReader, run_uuid: str, *, with_io_facets: bool = F
 
 
 def load_runs(
-    reader: IndexReader,
-    run_uuids: Collection[str],
-    versions: VersionCache | None = None,
-    *,
-    with_io_facets: bool = True,
+    reader: IndexReader, run_uuids: Collection[str], versions: VersionCache | None = None
 ) -> dict[str, CatalogRun]:
     """Load runs by id with facets, inputs and outputs."""
-    return load_run_io(reader, reader.runs_of(run_uuids), versions, with_io_facets=with_io_facets)
+    return load_run_io(reader, reader.runs_of(run_uuids), versions)
 
 
 def load_run_io(
@@ -273,21 +269,17 @@ class _Version:
         if row["run_uuid"] is not None:
             self.run_uuid = row["run_uuid"]
         else:
-            self.inputs, self.outputs, self.is_declared = (
-                _parse_names(row["inputs"]),
-                _parse_names(row["outputs"]),
-                True,
-            )
+            self.inputs, self.outputs = _parse_names(row["inputs"]), _parse_names(row["outputs"])
+            self.is_declared = True
 
 
 def _versions(reader: IndexReader, rows: Iterable[Row]) -> dict[tuple[Name, str], _Version]:
     versions: dict[tuple[Name, str], _Version] = {}
     for row in rows:
         key = (row["job_namespace"], row["job_name"]), row["version"]
-        version = versions.get(key)
-        if version is None:
-            version = versions[key] = _Version(row)
-        version.add(row)
+        if key not in versions:
+            versions[key] = _Version(row)
+        versions[key].add(row)
     _set_io(reader, versions.values())
     return versions
 

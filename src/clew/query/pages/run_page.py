@@ -511,7 +511,7 @@ def _final_frames(operations: Iterable[PageOperation], run_states: RunStates) ->
 
 
 def _title(cell: CellExecution, frames: Sequence[str]) -> str:
-    return cell.title if cell.name and cell.name != "_" else ", ".join(frames) or cell.title
+    return cell.own_name or ", ".join(frames) or cell.title
 
 
 def _shown_lines(source: str, operations: Sequence[PageOperation], error: PageError | None) -> tuple[int, ...]:

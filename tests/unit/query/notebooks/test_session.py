@@ -108,7 +108,6 @@ def test_an_index_without_sessions_has_no_latest_run(notebook_events: Any) -> No
     with NotebookService(notebook_events.index) as service:
         assert service.latest_run() is None
         assert service.runs() == []
-        assert service.indexed_at() is not None
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,6 @@ class NamedRow(tuple[Any, ...]):
         return tuple.__getitem__(self, self.positions[key] if isinstance(key, str) else key)
 
     def keys(self) -> list[str]:
-        """Return the column names."""
         return list(self.positions)
 
 
@@ -201,26 +200,21 @@ class PostgresDatabase:
 
     @property
     def in_transaction(self) -> bool:
-        """True within a transaction."""
         return self.connection.info.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Any]:
-        """Run a statement."""
         begin = _BEGIN if self._mask is None else f"begin; {_LOCK_VIEWS}"
         return self._run(begin if query == "begin" else to_postgres(query), values, self._row_factory)
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> psycopg.Cursor[Any]:
-        """Run a statement once per row of values."""
         cursor = self.connection.cursor()
         cursor.executemany(to_postgres(query), rows)
         return cursor
 
     def execute_tuples(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Return the rows of a query as plain tuples, which are cheaper than named rows."""
         return iter(self._run(to_postgres(query), values, tuple_row))
 
     def data_version(self) -> object:
-        """Return a value that changes with every commit of another connection."""
         return self._run(_DATA_VERSION, (), tuple_row).fetchone()
 
     def limit_names(self, mask: NameMask) -> None:
@@ -233,7 +227,6 @@ class PostgresDatabase:
         self.connection.execute(statements)
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()
 
     def _run(self, query: str, values: Sequence[Any], row_factory: RowFactory[Any]) -> psycopg.Cursor[Any]:

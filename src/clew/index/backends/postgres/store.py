@@ -43,7 +43,6 @@ class PostgresBackend:
         self.schema = schema or parse_schema_name(url)
 
     def reader(self, busy_seconds: float) -> PostgresDatabase:
-        """Open for reading; `busy_seconds` is the lock timeout."""
         lock_timeout = f"set lock_timeout to {int(busy_seconds * 1000)}"
         with self._connect("read", (*_READER_SETTINGS, lock_timeout), named_rows) as database:
             if not is_initialized(database):
@@ -51,18 +50,15 @@ class PostgresBackend:
         return database
 
     def writer(self) -> PostgresWriter:
-        """Open for writing, and create missing tables."""
         return self._writer()
 
     def bulk_writer(self) -> PostgresWriter:
-        """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
         writer = self._writer(_BULK_LOAD_SETTINGS)
         drop_indexes(writer.database)
         return writer
 
     @contextmanager
     def staged(self) -> Iterator[PostgresBackend]:
-        """Yield a staging backend that replaces this index at the end; after an error this index is unchanged."""
         staging, old = (PostgresBackend(self.url, f"{self.schema}_{suffix}") for suffix in ("staging", "old"))
         staging.remove()
         try:
@@ -74,7 +70,6 @@ class PostgresBackend:
             staging.remove()
 
     def remove(self) -> None:
-        """Remove the index, if it exists. No writer may be open."""
         with self._connect("remove") as database:
             database.script(f'drop schema if exists "{self.schema}" cascade')
         database.close()

@@ -39,7 +39,6 @@ class PostgresWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run a transaction; other writers wait."""
         # Reconnects if the connection was lost.
         self.database.execute("select 1")
         if self._session != self.database.session:
@@ -62,7 +61,6 @@ class PostgresWriter:
         return sanitize_changes(changes)
 
     def merge(self, table: str, spec: MergeSpec, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Merge rows with values in the order of `names` into a table; keys may repeat."""
         if rows:
             rounds = _merge_rounds(spec, names, rows)
             self._copy_to_staging(table, names, rows, rounds)
@@ -70,7 +68,6 @@ class PostgresWriter:
                 self.database.script(spec.upsert(table, names, f"staging_{table} where merge_round = {number}"))
 
     def upsert_facets(self, rows: Sequence[FacetsRow], merge: Callable[[bytes, bytes], bytes]) -> None:
-        """Insert facet blobs; an existing blob is merged with the new one."""
         incoming: dict[tuple[str, str], FacetsRow] = {}
         for row in rows:
             other = incoming.setdefault((row.kind, row.entity_key), row)
@@ -84,7 +81,6 @@ class PostgresWriter:
         self.merge("facets", _FACETS, FacetsRow.__struct_fields__, [astuple(row) for row in incoming.values()])
 
     def create_indexes(self) -> None:
-        """Create the indexes that a bulk writer omits."""
         create_missing_tables(self.database)
 
     def release_memory(self) -> None:
