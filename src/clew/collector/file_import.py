@@ -23,6 +23,7 @@ from msgspec import Struct
 from clew.collector.group_commit import Appender
 from clew.errors import ClewError, UsageError
 from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.decoding import Document
 from clew.events.streams import STREAM_FILES, Stream
 
 _EXTENSIONS = ("jsonl", "ndjson")
@@ -222,7 +223,7 @@ _decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_positions = msgspec.json.Decoder(dict[str, int]).decode
 
 
-def guess_stream(body: bytes) -> Stream:
+def guess_stream(body: Document) -> Stream:
     """Guess the stream of an event from its fields; the default is OpenLineage."""
     try:
         header = _decode_header(body)
