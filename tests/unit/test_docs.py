@@ -268,7 +268,6 @@ def test_architecture_page_names_existing_files_and_functions() -> None:
     assert missing == []
 
 
-# Rows without a test: being implemented. Remove a row from here when it has a test.
 def coverage_rows() -> dict[str, str]:
     rows = re.findall(r"^\| (.+) \| (`tests/[^`]+`) \|$", text("docs/document-coverage.md"), re.MULTILINE)
     return {item: test.strip("`") for item, test in rows}

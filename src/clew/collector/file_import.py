@@ -23,7 +23,7 @@ from msgspec import Struct
 from clew.collector.group_commit import Appender
 from clew.errors import ClewError, UsageError
 from clew.eventlog.writer import IncomingEvent, LogWriter
-from clew.events.decoding import RejectedError, RejectionReason
+from clew.events.decoding import Document, RejectedError, RejectionReason
 from clew.events.openlineage import ANNOTATIONS_NAME
 from clew.events.streams import STREAM_FILES, Stream, validate_event
 
@@ -227,7 +227,7 @@ _decode_positions = msgspec.json.Decoder(dict[str, int]).decode
 _RESERVED = ANNOTATIONS_NAME.encode()
 
 
-def guess_stream(body: bytes) -> Stream:
+def guess_stream(body: Document) -> Stream:
     """Guess the stream of an event from its fields; the default is OpenLineage."""
     try:
         header = _decode_header(body)

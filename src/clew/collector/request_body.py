@@ -18,6 +18,7 @@ import msgspec
 import zstandard
 from starlette.requests import Request
 
+from clew.collector.file_import import guess_stream
 from clew.collector.group_commit import Appender
 from clew.collector.ingest import IngestResult, event_namespaces
 from clew.errors import ClewError
@@ -180,6 +181,10 @@ def ingest_spooled(
     with spooled.map_memory() as text:
         _check_utf8(text)
         error = _find_error(text, stream)
+        if error is not None and stream == Stream.OPENLINEAGE:
+            with memoryview(text) as body:
+                stream = guess_stream(body)
+            error = error if stream == Stream.OPENLINEAGE else _find_error(text, stream)
         if error is not None and error.reason.is_permanent:
             raise error
         if not principal.is_unrestricted:

@@ -276,9 +276,10 @@ def run_captured(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_pytest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("pytest",), ("python", "-m", "pytest")], ids=" ".join)
+def test_pytest(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "test_book.py").write_text(TEST_NOTEBOOK)
-    result = run_captured("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_book.py", cwd=tmp_path)
+    result = run_captured(*command, "-q", "-p", "no:cacheprovider", "test_book.py", cwd=tmp_path)
     assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
     cells = read_events(tmp_path / "streams", RUNTIME)
     assert [event["event_type"] for event in cells if event["event_type"] != "cell_execution_start"].count(

@@ -97,7 +97,9 @@ def test_stores_documented_events_of_all_streams_by_one_endpoint(client: TestCli
         assert client.post(LINEAGE, json=event).status_code == 201
     late = [{**event, "session_id": "later"} for event in DOCUMENTED_EVENTS.values()]
     assert client.post(f"{LINEAGE}/batch", json=late).json()["status"] == "success"
-    assert [record.stream for record in read_records(log)] == [*DOCUMENTED_EVENTS, *DOCUMENTED_EVENTS]
+    large = {**DOCUMENTED_EVENTS["dataframe"], "operation_code": "x" * (3 << 20)}
+    assert client.post(LINEAGE, json=large).status_code == 201
+    assert [record.stream for record in read_records(log)] == [*DOCUMENTED_EVENTS, *DOCUMENTED_EVENTS, "dataframe"]
 
 
 def test_the_reason_of_an_invalid_notebook_event_is_that_of_its_stream(client: TestClient) -> None:

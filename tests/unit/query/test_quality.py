@@ -12,6 +12,8 @@ from clew.query.context import QueryResources
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_run, list_job_runs
 from clew.query.model import DatasetName, Field
+from clew.query.pages.entities import build_dataset_view
+from clew.query.pages.lists import EntityName
 from clew.query.quality import QualityCounts, compute_drift, diff_columns, load_run_assertions, parse_quality_metrics
 
 
@@ -123,6 +125,22 @@ def test_input_facets_of_a_dataset_are_those_of_its_last_reads(scenario: Any, re
         dataset = describe_dataset(index, ("db", "orders"))
     facets = {name: msgspec.json.decode(facet) for name, facet in dataset.input_facets.items()}
     assert facets == {"dataQualityMetrics": {"rowCount": 2}, **assertions(unique=True)}
+
+
+def test_output_facets_of_a_dataset_are_those_of_its_last_writes(scenario: Any, resources: QueryResources) -> None:
+    for job, rows in (("load", 1), ("load", 2), ("append", 3)):
+        scenario.run(job, "raw", "orders")
+        facets = {"outputStatistics": {"rowCount": rows}, f"acme_{job}": {"batch": rows}}
+        scenario.events[-1]["outputs"][0]["outputFacets"] = facets
+    check(scenario, inputFacets=assertions(unique=True))
+    scenario.index_events()
+    with resources.reader() as index:
+        dataset, other = describe_dataset(index, ("db", "orders")), describe_dataset(index, ("db", "raw"))
+        view = build_dataset_view(index, EntityName("db", "orders"))
+    facets = {name: msgspec.json.decode(facet) for name, facet in dataset.output_facets.items()}
+    assert facets == {"outputStatistics": {"rowCount": 3}, "acme_load": {"batch": 2}, "acme_append": {"batch": 3}}
+    assert (view.output_facets, other.output_facets) == (dataset.output_facets, {})
+    assert set(dataset.input_facets) == {"dataQualityAssertions"}
 
 
 @pytest.mark.parametrize("placement", ["facets", "inputFacets"])

@@ -69,6 +69,7 @@ export interface DatasetView {
   facets: Record<string, unknown>;
   facetVersion: string | null;
   inputFacets: Record<string, unknown>;
+  outputFacets: Record<string, unknown>;
   assertions: AssertionResult[];
   versions: DatasetVersionItem[];
   versionTotal: number;

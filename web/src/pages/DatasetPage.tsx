@@ -77,6 +77,7 @@ function Dataset({ view, initialFilter }: { view: DatasetView; initialFilter: st
             node={`dataset:${view.dataset.namespace}:${view.dataset.name}`}
           />
           <FacetList title="Facets of the last reads" facets={view.inputFacets} exclude={["dataQualityAssertions"]} />
+          <FacetList title="Facets of the last writes" facets={view.outputFacets} exclude={["dataQualityAssertions"]} />
         </div>
         <div>
           <Usages title="Written by" kind="job" usages={view.producers} empty="No known writers" />

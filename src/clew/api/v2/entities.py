@@ -129,7 +129,7 @@ class DatasetSummary(Struct, frozen=True, rename="camel"):
 
 
 class DatasetDetails(Struct, frozen=True, rename="camel"):
-    """Details of a dataset; `input_facets` are those of its last reads, `assertions` its last test results."""
+    """Details of a dataset; input and output facets are of its last reads and writes, `assertions` the last results."""
 
     id: str
     namespace: str
@@ -149,6 +149,7 @@ class DatasetDetails(Struct, frozen=True, rename="camel"):
     read_by: tuple[JobName, ...]
     facets: dict[str, Raw]
     input_facets: dict[str, Raw]
+    output_facets: dict[str, Raw]
     assertions: tuple[AssertionResult, ...]
 
 
@@ -234,6 +235,7 @@ def format_dataset_details(dataset: CatalogDataset) -> DatasetDetails:
         read_by=tuple([JobName(*job) for job in dataset.read_by]),
         facets=_sorted(dataset.facets),
         input_facets=_sorted(dataset.input_facets),
+        output_facets=_sorted(dataset.output_facets),
         assertions=dataset.assertions,
     )
 

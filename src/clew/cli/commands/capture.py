@@ -42,6 +42,7 @@ def run_command(out: Path | None, home: Path | None, as_json: bool, arguments: t
     clew run notebook.ipynb
     clew run script.py --script-option value
     clew run -- marimo edit notebook.py
+    clew run -- pytest test_notebook.py
     clew run -- jupyter nbconvert --execute --to html notebook.ipynb
     """  # noqa: D301 - click looks for the character itself
     root = ensure_writable_folder(out) if out is not None else ensure_writable_folder(DataDir.find(home).streams)
@@ -91,7 +92,7 @@ def _run_process(command: list[str], environment: dict[str, str]) -> int:
 
 
 def build_command_line(arguments: tuple[str, ...]) -> list[str]:
-    """Build the command line: Python files, `marimo` and `python` run with this interpreter under capture."""
+    """Build the command line: Python files, `marimo`, `pytest` and `python` run with this interpreter under capture."""
     first, *rest = arguments
     if first.endswith((".py", ".ipynb")):
         if not Path(first).is_file():
@@ -105,8 +106,8 @@ def build_command_line(arguments: tuple[str, ...]) -> list[str]:
         return capture_command([first, *rest])
     if Path(first).name in ("python", "python3") and rest and (rest[0] == "-m" or rest[0].endswith(".py")):
         return capture_command(rest)
-    if first == "marimo":
-        return capture_command(["-m", "marimo", *rest])
+    if first == "marimo" or (first == "pytest" and find_spec(first) is not None):
+        return capture_command(["-m", first, *rest])
     return list(arguments)
 
 

@@ -82,13 +82,14 @@ class JobFacetSet(Struct, frozen=True):
 
 
 class DatasetFacetSet(Struct, frozen=True):
-    """Facets of one version of a dataset; input facets are those of its last reads."""
+    """Facets of one version of a dataset; input and output facets are those of its last reads and writes."""
 
     namespace: str
     name: str
     version: str | None
     facets: Mapping[str, Raw]
     input_facets: Mapping[str, Raw] = {}
+    output_facets: Mapping[str, Raw] = {}
 
 
 @facets_group.command("job")
@@ -98,7 +99,7 @@ class DatasetFacetSet(Struct, frozen=True):
 @lake_option
 def facets_job(namespace: str, name: str, home: DataDir) -> JobFacetSet:
     """Show the current facets of a job."""
-    _, facets, _ = _find_facets(home, "job", namespace, name)
+    _, facets, *_ = _find_facets(home, "job", namespace, name)
     return JobFacetSet(namespace, name, facets)
 
 
@@ -106,6 +107,8 @@ def _print_dataset_facets(dataset: DatasetFacetSet) -> None:
     _print_facets(_title("dataset", dataset, dataset.version), dataset.facets)
     if dataset.input_facets:
         _print_facets("as input of the last runs that read it", dataset.input_facets)
+    if dataset.output_facets:
+        _print_facets("as output of the last runs that wrote it", dataset.output_facets)
 
 
 @facets_group.command("dataset")
@@ -115,14 +118,14 @@ def _print_dataset_facets(dataset: DatasetFacetSet) -> None:
 @json_option(_print_dataset_facets)
 @lake_option
 def facets_dataset(namespace: str, name: str, version: str | None, home: DataDir) -> DatasetFacetSet:
-    """Show the current facets of a dataset, and without a version the input facets of its last reads."""
+    """Show the current facets of a dataset, and without a version those of its last reads and writes."""
     return DatasetFacetSet(namespace, name, *_find_facets(home, "dataset", namespace, name, version))
 
 
 def _find_facets(
     home: DataDir, kind: Literal["job", "dataset"], namespace: str, name: str, version: str | None = None
-) -> tuple[str | None, Mapping[str, Raw], Mapping[str, Raw]]:
-    """Return the version, its facets and the input facets of an entity; raise if it has none."""
+) -> tuple[str | None, Mapping[str, Raw], Mapping[str, Raw], Mapping[str, Raw]]:
+    """Return the version, its facets, and the input and output facets of an entity; raise if it has none."""
     from clew.query.context import QueryResources
     from clew.query.entities.datasets import describe_dataset
     from clew.query.entities.facets import find_facets
@@ -134,17 +137,17 @@ def _find_facets(
         # Raises if the entity is unknown. The id alone may be that of another one: names can contain colons.
         resolve_node_id(index, node.id)
         selected, facets = find_facets(index, node, version)
-        is_current = kind == "dataset" and version is None
-        input_facets = describe_dataset(index, (namespace, name)).input_facets if is_current else {}
+        dataset = describe_dataset(index, (namespace, name)) if kind == "dataset" and version is None else None
+        io_facets = ({}, {}) if dataset is None else (dataset.input_facets, dataset.output_facets)
         is_truncated = index.has_truncated_facets
     if is_truncated:
         warning = "Facets of older events are not backfilled yet and may be missing: run `clew pipeline backfill`."
         stderr_console().print(warning)
-    if not facets and not input_facets:
+    if not facets and not any(io_facets):
         subject = kind.capitalize() if version is None else f"Version {version!r} of {kind}"
         hint = "Its events contain none." if version is None else "Omit --dataset-version for the latest with facets."
         raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=hint)
-    return selected, facets, input_facets
+    return selected, facets, *io_facets
 
 
 def _title(

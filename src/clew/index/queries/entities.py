@@ -239,21 +239,21 @@ _RUN_QUALITY = KeyedQuery.by_id(
 _DATASET_QUALITY = f"""select {_QUALITY} from {REQUESTED_NAMES} cross join quality_assertions
 on dataset_namespace = wanted.namespace and dataset_name = wanted.name
 order by event_time desc, {_QUALITY_ORDER.format("desc")} limit ?2"""  # noqa: S608
-# Input facets of the last runs of the jobs that read a dataset last.
-_MAX_READERS = 5
-_READERS = """(select wanted.namespace, wanted.name, last_run_uuid, row_number() over (
-        partition by wanted.namespace, wanted.name order by last_event_at desc, last_run_uuid) as recency
+# Input and output facets of the last runs of the jobs that read or wrote a dataset last.
+_MAX_USERS = 5
+_USERS = """(select wanted.namespace, wanted.name, lower(direction) as io_kind, last_run_uuid, row_number() over (
+        partition by wanted.namespace, wanted.name, direction order by last_event_at desc, last_run_uuid) as recency
     from {} cross join job_edges
-    on dataset_namespace = wanted.namespace and dataset_name = wanted.name and direction = 'INPUT') readers"""
-_LAST_READERS = KeyedQuery.by_name(
-    f"""select namespace, name, last_run_uuid from {_READERS}
-    where recency <= {_MAX_READERS} and last_run_uuid is not null"""  # noqa: S608
+    on dataset_namespace = wanted.namespace and dataset_name = wanted.name) users"""
+_LAST_USERS = KeyedQuery.by_name(
+    f"""select io_kind, namespace, name, last_run_uuid from {_USERS}
+    where recency <= {_MAX_USERS} and last_run_uuid is not null"""  # noqa: S608
 )
-_INPUT_FACETS = KeyedQuery.by_name(
-    f"""select namespace, name, body from {_READERS} cross join facets on kind = 'input'
+_LAST_IO_FACETS = KeyedQuery.by_name(
+    f"""select io_kind, namespace, name, body from {_USERS} cross join facets on kind = io_kind
     and entity_key >= last_run_uuid || char(31) || namespace || char(31) || name || char(31)
     and entity_key < last_run_uuid || char(31) || namespace || char(31) || name || ' '
-    where recency <= {_MAX_READERS}"""  # noqa: S608
+    where recency <= {_MAX_USERS}"""  # noqa: S608
 )
 _JOBS_FROM = """select {0}.*{1}, source_code_location, parent_job_namespace, parent_job_name from {2}
 cross join {0} using (namespace, name) left join runs on run_uuid = latest_run_uuid"""
@@ -597,23 +597,25 @@ class EntityQueries(IndexConnection):
             for prefix, own in shown.items()
         }
 
-    def input_facets_of(self, names: Collection[Name]) -> dict[Name, list[StoredFacet]]:
-        """Return the last input facets of datasets in the last runs of the jobs that read them last."""
-        facets: dict[Name, list[StoredFacet]] = {}
-        for namespace, name, body in self.stream(*_INPUT_FACETS.bind(names)):
-            facets[namespace, name] = merge_facets(
-                facets.get((namespace, name), ()), self._decode_blob(body), FacetOrder.EVENT_TIME
-            )
+    def io_facets_of(self, names: Collection[Name]) -> dict[tuple[str, str, str], list[StoredFacet]]:
+        """Return the last input and output facets of datasets, by `input` or `output`, namespace and name.
+
+        They are those of the last runs of the jobs that read or wrote a dataset last.
+        """
+        facets: dict[tuple[str, str, str], list[StoredFacet]] = {}
+
+        def add(key: tuple[str, str, str], body: bytes) -> None:
+            facets[key] = merge_facets(facets.get(key, ()), self._decode_blob(body), FacetOrder.EVENT_TIME)
+
+        for *use, body in self.stream(*_LAST_IO_FACETS.bind(names)):
+            add(tuple(use), body)
         pending = self.pending_facets([("dataset", entity_key(*name, "")) for name in names])
         if pending:
-            for namespace, name, run_uuid in self.stream(*_LAST_READERS.bind(names)):
+            for io_kind, namespace, name, run_uuid in self.stream(*_LAST_USERS.bind(names)):
                 prefix = run_dataset_key(run_uuid, entity_key(namespace, name, ""))
                 for (kind, key), row in pending.items():
-                    if kind == "input" and key.startswith(prefix):
-                        known = facets.get((namespace, name), ())
-                        facets[namespace, name] = merge_facets(
-                            known, self._decode_blob(row.body), FacetOrder.EVENT_TIME
-                        )
+                    if kind == io_kind and key.startswith(prefix):
+                        add((kind, namespace, name), row.body)
         return facets
 
     def quality_of_runs(self, run_uuids: Collection[str]) -> Iterator[QualityRecord]:

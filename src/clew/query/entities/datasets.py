@@ -129,7 +129,7 @@ def load_datasets(
     # Several of the datasets may be names of one dataset.
     all_names = list(dict.fromkeys(alias for aliases in names.values() for alias in aliases))
     rows, facets = reader.datasets_of(all_names), reader.dataset_facets_of(all_names)
-    input_facets = reader.input_facets_of(all_names)
+    io_facets = reader.io_facets_of(all_names)
     columns = {} if column_sources is None else column_sources.get(names)
     if versions is not None:
         versions.load(names)
@@ -140,24 +140,32 @@ def load_datasets(
             version_facets = _first_facets(facets, name, aliases)
             current = None if versions is None else versions.current(name)
             dataset = _dataset(name, aliases, own_rows, version_facets, annotations, columns.get(name, ()), current)
-            read = [facet for alias in aliases for facet in input_facets.get(alias, ())]
-            datasets.append(dataset if not read else _with_input_facets(reader, dataset, read))
+            read, written = (
+                [facet for alias in aliases for facet in io_facets.get((kind, *alias), ())]
+                for kind in ("input", "output")
+            )
+            if read or written:
+                dataset = msgspec.structs.replace(
+                    dataset,
+                    input_facets=_last_io_facets(reader, dataset, read),
+                    output_facets=_last_io_facets(reader, dataset, written),
+                )
+            datasets.append(dataset)
     return datasets
 
 
-def _with_input_facets(reader: IndexReader, dataset: CatalogDataset, read: list[StoredFacet]) -> CatalogDataset:
-    """Set the input facets, without those that the dataset itself has in a later or the same event."""
-    if any(facet.name in dataset.facets for facet in read):
+def _last_io_facets(reader: IndexReader, dataset: CatalogDataset, used: list[StoredFacet]) -> Facets:
+    """Return the last input or output facets, without those that the dataset has in a later or the same event."""
+    if any(facet.name in dataset.facets for facet in used):
         own = [
             facet
             for version in {None, dataset.facet_version}
             for facet in reader.stored_facets("dataset", dataset.namespace, dataset.name, version)
         ]
         times = {facet.name: facet.event_time for facet in sorted(own, key=attrgetter("event_time"))}
-        read = [facet for facet in read if facet.name not in times or facet.event_time > times[facet.name]]
-    last = merge_facets((), sorted(read, key=attrgetter("event_time")), FacetOrder.EVENT_TIME)
-    facets = {facet.name: Raw(facet.body) for facet in last if facet.body != DELETED}
-    return msgspec.structs.replace(dataset, input_facets=facets)
+        used = [facet for facet in used if facet.name not in times or facet.event_time > times[facet.name]]
+    last = merge_facets((), sorted(used, key=attrgetter("event_time")), FacetOrder.EVENT_TIME)
+    return {facet.name: Raw(facet.body) for facet in last if facet.body != DELETED}
 
 
 def _first_facets(

@@ -170,8 +170,8 @@ class CatalogDataset(Struct, frozen=True):
 
     The facets, fields, tags and description are those of `facet_version`, the version that had facets last, and those
     reported without a version.
-    `input_facets` are those of the last reads, without facets that the dataset has in a later event. `assertions` are
-    the last results of each job that tests the dataset.
+    `input_facets` and `output_facets` are those of the last reads and writes, without facets that the dataset has in a
+    later event. `assertions` are the last results of each job that tests the dataset.
     """
 
     namespace: str
@@ -195,6 +195,7 @@ class CatalogDataset(Struct, frozen=True):
     written_by: tuple[Name, ...] = ()
     read_by: tuple[Name, ...] = ()
     input_facets: Facets = {}
+    output_facets: Facets = {}
     assertions: tuple[AssertionResult, ...] = ()
 
     @property

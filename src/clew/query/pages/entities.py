@@ -223,8 +223,9 @@ class DatasetView(Struct, frozen=True, rename="camel"):
     dataset_level_sources: tuple[ColumnSource, ...]
     facets: Facets
     facet_version: str | None
-    # Of the last reads.
+    # Of the last reads and writes.
     input_facets: Facets
+    output_facets: Facets
     assertions: tuple[AssertionResult, ...]
     versions: tuple[DatasetVersionItem, ...]
     version_total: int
@@ -256,6 +257,7 @@ def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
         facets=dataset.facets,
         facet_version=dataset.facet_version,
         input_facets=dataset.input_facets,
+        output_facets=dataset.output_facets,
         assertions=assertions,
         versions=_versions(index, latest),
         version_total=len(writes),

@@ -103,6 +103,38 @@ def test_starts_are_paired_with_ends_and_parents_exist(run_cells: Run) -> None:
     assert jobs["book/cell2"] == jobs["book/cell2/dataframe_assign"] == "COMPLETE"
 
 
+def test_documented_operations_have_their_events_and_facets(run_cells: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_data.csv").write_text("id,x\n1,2\n2,3\n")
+    streams = run_cells(
+        f"df1 = pd.read_csv({str(tmp_path / 'test_data.csv')!r})",
+        "df2 = pd.DataFrame({'id': [1, 2], 'y': [1.5, 2.5]})",
+        "both = pd.merge(df1, df2, on='id')",
+        "rows = pd.concat([df1, df1])",
+        "top = both.head(1)",
+        "less = both.drop(columns=['x'])",
+    )
+    cells = [(event["event_type"], event["execution_id"]) for event in streams[RUNTIME]]
+    operations = [event for event in streams[LINEAGE] if event["job"]["name"].count("/") == 2]
+    names = ["pandas_read_csv", "pandas_DataFrame", "pandas_merge", "pandas_concat", "dataframe_head", "dataframe_drop"]
+    for number, name in enumerate(names):
+        start, complete = (event for event in operations if event["job"]["name"].endswith(f"/{name}"))
+        assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
+        assert start["run"]["runId"] == complete["run"]["runId"]
+        execution = complete["run"]["facets"]["marimo_execution"]
+        assert cells[2 * number] == ("cell_execution_start", execution["executionId"])
+        assert execution["sessionId"] == complete["session_id"]
+        assert complete["run"]["facets"]["marimo_performance"]["durationMs"] >= 0
+        (output,) = complete["outputs"]
+        assert {"schema", "dataSource", "columnLineage", "dataQualityMetrics"} <= set(output["facets"])
+        assert output["facets"]["dataSource"]["name"] == "pandas-dataframe"
+        for used in complete["inputs"]:
+            assert {"schema", "dataSource"} <= set(used["facets"])
+            assert "dataQualityMetrics" in used["inputFacets"]
+    merge = next(event for event in operations if event["job"]["name"].endswith("/pandas_merge") and event["outputs"])
+    (source,) = merge["outputs"][0]["facets"]["columnLineage"]["fields"]["y"]["inputFields"]
+    assert (source["name"], source["field"]) == ("book/df2", "y")
+
+
 def test_names_are_equal_in_a_second_run(run_cells: Run) -> None:
     def names(streams: dict[str, list[dict[str, Any]]]) -> list[Any]:
         return [

@@ -147,6 +147,17 @@ def test_input_facets_of_a_dataset_are_printed(home: Path) -> None:
     }
 
 
+def test_output_facets_of_a_dataset_are_printed(tmp_path: Path) -> None:
+    body = json.loads(event(1))
+    statistics = {"outputStatistics": {"rowCount": 5, "size": 700}}
+    body["outputs"] = [{"namespace": "n", "name": "o", "outputFacets": statistics}]
+    write_home(tmp_path, json.dumps(body).encode())
+    output = invoke(tmp_path, "dataset", "n", "o").stdout.splitlines()
+    title = "as output of the last runs that wrote it"
+    assert output == ["dataset n o", title, 'outputStatistics  {"rowCount": 5, "size": 700}']
+    assert json.loads(invoke(tmp_path, "dataset", "n", "o", "--json").stdout)["output_facets"] == statistics
+
+
 @pytest.mark.parametrize(
     ("arguments", "key", "expected"),
     [
