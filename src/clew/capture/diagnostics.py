@@ -9,10 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from types import FrameType
+from typing import NamedTuple
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _STATM = Path("/proc/self/statm")
@@ -97,11 +94,9 @@ def take_losses(run_id: str, position: tuple[str, int, int, int, int] | None = N
 def _user_position() -> tuple[str, int, int, int, int] | None:
     """Return the position of the innermost user code on the stack."""
     from clew.capture.introspection.source_map import position_of
-    from clew.capture.introspection.user_code import is_user_code
+    from clew.capture.introspection.user_code import innermost_user_frame
 
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and not is_user_code(frame.f_code):
-        frame = frame.f_back
+    frame = innermost_user_frame(sys._getframe(2))
     return position_of(frame.f_code, frame.f_lasti) if frame is not None else None
 
 

@@ -19,8 +19,8 @@ from clew.capture.diagnostics import record_error
 from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
 from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement
-from clew.capture.introspection.user_code import guard, is_user_code, strip_frame
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
+from clew.capture.introspection.user_code import guard, innermost_user_frame, is_user_code, strip_frame
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, get_state
 from clew.capture.lineage.operations import (
     ExplicitEdges,
     IdentityEdges,
@@ -384,10 +384,10 @@ def _describe_running(variables: dict[str, Any]) -> RunningOperation | None:
         call.started = variables["started"]
     if call is None or not call.started or call.ended or not is_user_code(call.caller.f_code):
         return None
-    prefix = getattr(getattr(call.receiver, STATE_ATTR, None), "prefix", None)
+    prefix = getattr(get_state(call.receiver), "prefix", None)
     method = "DataFrame" if call.name == "__init__" else f"{prefix}.{call.name}" if prefix else call.name
     frames = [value for value in (call.receiver, *call.values()) if is_frame(value)]
-    versions = [getattr(frame, STATE_ATTR, None) for frame in frames]
+    versions = [get_state(frame) for frame in frames]
     return RunningOperation(
         method,
         call.kind,
@@ -542,6 +542,9 @@ def enqueue(operation: OperationRecord, ended: float) -> None:
         # Called by a library: emitted only if its output reaches user code.
         operation.is_pending = True
         execution.session.has_pending = True
+        frame = innermost_user_frame(_stack_frame(1))
+        if frame is not None:
+            operation.code, operation.instruction = frame.f_code, frame.f_lasti
 
 
 def statement_provenance(call: Call, scope: str | Span | None = None) -> Provenance:
@@ -562,7 +565,7 @@ def _loaded_provenance(value: Any, read_versions: set[FrameVersion]) -> Provenan
         # A lazy frame has no rows to read, and a frame with column reads was not used as a whole.
         version = backend.current_version(value) if isinstance(value, backend.data_types) else None
         return version.fields() if version is not None and version not in read_versions else None
-    state = getattr(value, STATE_ATTR, None)
+    state = get_state(value)
     return state.combined() if isinstance(state, SeriesLineage) else array_provenance(value)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clew.capture.backends.base import Location, Patcher, get_backend, is_frame, record_operation, version_of_frame
 from clew.capture.diagnostics import record_error
 from clew.capture.environments.session import Execution, current_execution
-from clew.capture.introspection.user_code import guard, is_user_code, strip_frame
+from clew.capture.introspection.user_code import guard, innermost_user_frame, strip_frame
 from clew.capture.lineage.datasets import ExternalDataset
 from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, external_version
 from clew.capture.lineage.provenance import Provenance, union
@@ -103,8 +103,7 @@ def _wrap(original: Any, consumer: Consumer) -> Any:
 def _record(
     execution: Execution, kind: str, name: str, values: list[Any], frame: FrameType | None, started: float
 ) -> None:
-    while frame is not None and not is_user_code(frame.f_code):
-        frame = frame.f_back
+    frame = innermost_user_frame(frame)
     fields = _used_columns(values)
     if frame is None or not fields:
         return

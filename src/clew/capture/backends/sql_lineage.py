@@ -244,11 +244,18 @@ class _ScopeVisitor:
             compared = [column for _, column in (*columns, *second.columns)]
             rows = union(rows, *[as_indirect(column, FILTER) for column in compared])
         self._selected[id(scope)] = columns
+        rows = union(rows, *[as_indirect(_find(columns, name), use) for name, use in _all_columns(operation, columns)])
         return QueryLineage(columns, union(rows, self._condition(operation.args.get("order"), scope, SORT)))
 
     def _table_function(self, scope: Any) -> QueryLineage:
         """Return the lineage of VALUES, UNNEST or LATERAL: every column depends on the arguments."""
+        from sqlglot import expressions as exp
+
         node = scope.expression
+        if isinstance(node.this, exp.Subquery) and scope.subquery_scopes:
+            # LATERAL (SELECT ...), which may refer to the tables before it.
+            inner = self.visit(scope.subquery_scopes[0])
+            return inner._replace(columns=_rename(inner.columns, node.alias_column_names))
         outer = scope.parent if scope.parent is not None else scope
         uses = self._dependencies(node.this, outer, TRANSFORMATION) if node.this is not None else {}
         uses = union(uses, *[self._dependencies(item, outer, TRANSFORMATION) for item in node.expressions])
@@ -364,10 +371,7 @@ class _ScopeVisitor:
         """Return the columns of a table, a file, a subquery or a CTE."""
         if _is_scope(source):
             columns, parent = self.visit(source).columns, source.expression.parent
-            names = getattr(parent, "alias_column_names", None) or []
-            if not names or any(name == STAR for name, _ in columns):
-                return columns
-            return [(names[i] if i < len(names) else name, uses) for i, (name, uses) in enumerate(columns)]
+            return _rename(columns, getattr(parent, "alias_column_names", None) or [])
         tables, names = source_names(source, self._dialect), source.alias_column_names
         known = self._tables.get(tables[0].lower()) if len(tables) == 1 else None
         if known is None:
@@ -426,8 +430,10 @@ class _ScopeVisitor:
             if source is not None:
                 return self._lookup(source, name)[0]
             inner = inner.parent
-        # `address.city`: a field of a struct.
-        return apply_direct(self._unqualified(column.table, scope), TRANSFORMATION)
+        # `address.city`: a field of a struct. Only in a file, it is known that the struct is not made of other columns.
+        uses = self._unqualified(column.table, scope)
+        is_origin = all(table.startswith(FILE_PREFIX) for table, _ in uses)
+        return apply_direct(uses, TRANSFORMATION if is_origin else TRANSFORMATION | INFERRED)
 
     def _unqualified(self, name: str, scope: Any) -> Dependencies:
         """Resolve a column name without a table: a column of a table, an alias, or a column of an unknown table."""
@@ -481,6 +487,13 @@ def _fold(identifier: Any, dialect: str) -> str:
 def _find(columns: Iterable[NamedColumn], name: str) -> Dependencies | None:
     """Return the dependencies of the column with a name; names are compared without case."""
     return next((uses for other, uses in columns if other.lower() == name.lower() and name != STAR), None)
+
+
+def _rename(columns: list[NamedColumn], names: list[str]) -> list[NamedColumn]:
+    """Rename the first columns by position, if all are known."""
+    if not names or any(name == STAR for name, _ in columns):
+        return columns
+    return [(names[i] if i < len(names) else name, uses) for i, (name, uses) in enumerate(columns)]
 
 
 def _rename_star(uses: Dependencies, name: str, step: int) -> Dependencies:

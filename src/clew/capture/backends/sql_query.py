@@ -450,7 +450,12 @@ class StatementRecorder:
         old = self._database.table(name)
         fields = {label: _previous(old, label) for label in old.columns}
         for action in tree.args.get("actions") or ():
-            if isinstance(action, exp.AlterRename):
+            # `RENAME a TO b` without the word COLUMN is parsed as a rename of the table, with an option.
+            option = next(iter(tree.args.get("options") or ()), None)
+            if isinstance(action, exp.AlterRename) and isinstance(option, exp.ToTableProperty):
+                before, after = action.this.name.lower(), option.this.name
+                fields = {after if str(label).lower() == before else label: uses for label, uses in fields.items()}
+            elif isinstance(action, exp.AlterRename):
                 forget_written(self._database.dataset(name))
                 name = self._name(action.this)
             elif isinstance(action, exp.RenameColumn):

@@ -380,12 +380,19 @@ def _top_of_stack_span(before: list[dis.Instruction]) -> Span | None:
 
 def nested_codes(code: CodeType, spans: list[Span]) -> Iterator[CodeType]:
     """Yield the code of comprehensions and functions within spans, recursively."""
+    for offset, nested in _code_constants(code):
+        if is_within(offset, spans):
+            yield nested
+            yield from nested_codes(nested, [WHOLE_CODE])
+
+
+@cached_by_code
+def _code_constants(code: CodeType) -> list[tuple[int, CodeType]]:
+    """Return the code objects that a code object loads, with the offsets of the instructions."""
     if not any(inspect.iscode(constant) for constant in code.co_consts):
-        return
-    for instruction in dis.get_instructions(code):
-        if inspect.iscode(instruction.argval) and is_within(instruction.offset, spans):
-            yield instruction.argval
-            yield from nested_codes(instruction.argval, [WHOLE_CODE])
+        return []
+    instructions = dis.get_instructions(code)
+    return [(item.offset, item.argval) for item in instructions if inspect.iscode(item.argval)]
 
 
 def constant_ids_within(code: CodeType, span: Span) -> frozenset[int]:

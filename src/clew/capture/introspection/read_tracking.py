@@ -23,7 +23,7 @@ from clew.capture.introspection.bytecode import (
     store_target_span,
 )
 from clew.capture.introspection.user_code import is_user_code
-from clew.capture.lineage.frame_version import STATE_ATTR
+from clew.capture.lineage.frame_version import get_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -117,7 +117,7 @@ def _definition_spans(frame: FrameType, running: BytecodeStatement, loads: Itera
         value = lookup(load.name)
         if value is None:
             return load.name not in builtin_names
-        if load.is_item_read and getattr(value, STATE_ATTR, None) is not None:
+        if load.is_item_read and get_state(value) is not None:
             return False
         return not (inspect.ismodule(value) or (callable(value) and hasattr(value, "__name__")))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, FrameType
 
 
 _PATHS = sysconfig.get_paths()
@@ -49,6 +49,13 @@ def _is_user_file(filename: str) -> bool:
 def _is_site_packages(folder: str) -> bool:
     """Return whether packages are installed in a folder of `sys.path`."""
     return any(Path(folder).glob("*.dist-info/RECORD"))
+
+
+def innermost_user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of user code on the stack of a frame."""
+    while frame is not None and not is_user_code(frame.f_code):
+        frame = frame.f_back
+    return frame
 
 
 class ReentrancyGuard(threading.local):

@@ -29,6 +29,17 @@ def set_state(owner: Any, state: Any) -> None:
     object.__setattr__(owner, STATE_ATTR, state)
 
 
+def get_state(owner: Any) -> Any:
+    """Return the state attribute of any object of the user, or None.
+
+    Without its `__getattr__`, which may ask a database for a column of that name.
+    """
+    try:
+        return object.__getattribute__(owner, STATE_ATTR)
+    except AttributeError:
+        return None
+
+
 TEXT_ITEM_BYTES = 16
 new_uid = itertools.count(1).__next__
 

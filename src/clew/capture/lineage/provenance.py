@@ -134,7 +134,8 @@ def array_provenance(array: Any) -> Provenance | None:
     entry = _arrays.get(id(array))
     if entry is not None and entry[0]() is array:
         return entry[1]
-    base = getattr(array, "base", None)
+    # Not of any object: `__getattr__` may ask a database for a column of that name.
+    base = array.base if hasattr(type(array), "base") else None
     return array_provenance(base) if base is not None and base is not array else None
 
 

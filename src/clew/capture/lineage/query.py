@@ -219,8 +219,14 @@ def _compose_field(
     sources = [
         compose(_column_sources(composed, source, label), flags) for (source, label), flags in provenance.items()
     ]
-    # Row dependencies of a frame that is no parent apply to this column only.
-    row_sources = [composed[source].rows for source, _ in provenance if source not in parents]
+    # Row dependencies of a frame that is no parent apply to this column only, as certain as the use of the frame.
+    marks: dict[FrameVersion, int] = {}
+    for (source, _), flags in provenance.items():
+        if source not in parents:
+            marks[source] = marks.get(source, MARKS) & flags
+    row_sources = [
+        {field: uses | flags for field, uses in composed[source].rows.items()} for source, flags in marks.items()
+    ]
     return union(*sources, *row_sources)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -15,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from clew.capture.backends.base import get_backend, is_frame
+from clew.capture.backends.base import Call, _describe_running, find_running_operation, get_backend, is_frame
 from clew.capture.diagnostics import error_counts
 from clew.events.streams import STREAM_FILES
 from clew.events.validation import schema_violations
@@ -113,3 +114,31 @@ def test_backend_that_another_thread_imports_is_awaited(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setattr(importlib, "import_module", {name: complete}.__getitem__)
     assert get_backend("polars") is complete.BACKEND
+
+
+class Remote:
+    """A table of a database, which looks up unknown attributes as columns."""
+
+    def __getattr__(self, name: str) -> object:
+        pytest.fail(f"the column {name} was looked up")
+
+
+def test_attributes_of_other_objects_are_not_looked_up(run_cells: Run) -> None:
+    streams = run_cells(
+        "table = Remote()\ndf = pd.DataFrame({'a': [1, 2]})",
+        "rows = [df['a'].sum(), table]\nout = pd.DataFrame({'b': [row for row in rows][:1]})",
+        namespace={"Remote": Remote},
+    )
+    edges = [edge for event in streams["marimo_dataframe_lineage"] for edge in event["column_lineage_edges"]]
+    assert ("df", "a") in {(edge["source"], edge["source_column"]) for edge in edges}
+
+
+def test_progress_of_a_query_does_not_use_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    relation = duckdb.sql("select 1 as a")
+    monkeypatch.setattr(type(relation), "__getattr__", Remote.__getattr__, raising=False)
+    assert find_running_operation(threading.get_ident()) is None
+    call = Call("df", relation, (), {}, None, sys._getframe(), "selection")
+    call.started = 1.0
+    operation = _describe_running({"call": call, "engine": "duckdb"})
+    assert operation is not None
+    assert operation.method == "df"

@@ -52,6 +52,16 @@ def format_dependencies(uses: Dependencies) -> str:
             "orders.cust GROUP_BY, orders.cust SORT, orders.price SORT",
         ),
         (
+            "select cust from orders union all select id from cust order by all",
+            {"cust": "cust.id IDENTITY, orders.cust IDENTITY"},
+            "cust.id SORT, orders.cust SORT",
+        ),
+        (
+            "select c.id, t.top from cust c, lateral (select max(price) as top from orders where cust = c.id) t",
+            {"id": "cust.id IDENTITY", "top": "orders.price AGGREGATION"},
+            "cust.id FILTER, orders.cust FILTER",
+        ),
+        (
             "with big as (select *, price * qty amount from orders where qty > 1) select max(amount) m from big",
             {"m": "orders.price AGGREGATION, orders.qty AGGREGATION"},
             "orders.qty FILTER",
@@ -258,3 +268,14 @@ def test_queries_are_captured(run_cells: Any) -> None:
     query_edges = {(edge["column"], edge["source_column"], edge["subtype"]) for edge in query["column_lineage_edges"]}
     assert query_edges == {("k", "k", "IDENTITY"), ("total", "v", "AGGREGATION"), (None, "k", "GROUP_BY")}
     assert error_counts() == {}
+
+
+def test_fields_of_structs_are_inferred() -> None:
+    frame = pd.DataFrame({"a": [1], "b": [2]})
+    start = clew.version(frame, name="frame")
+    packed = database.sql("select struct_pack(x := a, y := b) as s from frame")
+    out = packed.project("s.x as x").df()
+    edges = clew.lineage(out, until=[start]).edges()
+    assert {(edge.source_column, edge.opaque) for edge in edges} == {("a", True), ("b", True)}
+    lineage = parse_query("select s.x from 'shop.parquet'", {})
+    assert format_dependencies(lineage.columns[0][1]) == "file:shop.parquet.s TRANSFORMATION"

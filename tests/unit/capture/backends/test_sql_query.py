@@ -165,6 +165,7 @@ STATEMENTS = {
     "append": "con.execute('create table t (tip double, bill double)')\ncon.append('t', tips)",
     "commented": "con.execute('-- the tips\\ncreate or replace temp table t as select * from tips')",
     "several": "con.execute('create table s as from tips; create view t as select * from s;')",
+    "rename column": "con.execute('create table t as select tip as x, bill from tips; alter table t rename x to tip')",
     "rename": "con.execute('create table s as from tips'); con.execute('alter table s rename to t')",
     "cursor": "con.cursor().execute('create table t as from tips')",
     "table": "con.execute('create table s as from tips'); con.table('s').to_table('t')",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 from collections import ChainMap
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import structs
@@ -22,7 +24,12 @@ from clew.capture.backends.base import (
     statement_provenance,
     version_of_frame,
 )
-from clew.capture.backends.polars.expressions import literals, series_provenance
+from clew.capture.backends.polars.expressions import (
+    literal_values,
+    merged_provenance,
+    remember_structs,
+    series_provenance,
+)
 from clew.capture.backends.polars.rules import RULES, MethodCall, as_list, flatten, trace_unknown_method
 from clew.capture.backends.sql_lineage import connection_database
 from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
@@ -57,6 +64,7 @@ _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "
 # Return Python values, arrays or Arrow data.
 _COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
 _ROW_CONDITIONS = frozenset(["filter", "remove"])
+_COMPUTING_METHODS = frozenset(["with_columns", "with_columns_seq", "select", "select_seq", "agg"])
 _LEAVING_METHODS = frozenset(
     "rows row iter_rows rows_by_key item to_dict to_dicts to_numpy to_arrow to_torch to_jax iter_slices".split()
 )
@@ -85,10 +93,12 @@ class PolarsBackend(Backend):
         polars, patches = self.module, self._patches
         for owner in (polars.DataFrame, polars.LazyFrame):
             for name in (*public_methods(owner, _IGNORED_METHODS), "__getitem__", "__init__"):
-                patches.method(owner, name, Tracing(_trace_method))
+                patches.method(owner, name, Tracing(_trace_method, prepare=_keep_iterators))
         for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
             if hasattr(polars.Series, name):
                 patches.method(polars.Series, name, Tracing(_trace_series_method))
+        patches.method(polars.Series, "__init__", Tracing(_trace_series_init))
+        patches.method(sys.modules["polars.series.struct"].StructNameSpace, "unnest", Tracing(_trace_unnest))
         self._patch_groups()
         for name in dir(polars):
             if name.startswith(("read_", "scan_", "from_")) or name in ("concat", "sql", "collect_all"):
@@ -103,7 +113,7 @@ class PolarsBackend(Backend):
         for owner in (*owners, sys.modules["polars.lazyframe.group_by"].LazyGroupBy):
             for name in ("agg", "len", "head", "tail", "map_groups", "__iter__", *_GROUP_AGGREGATES):
                 if name in vars(owner):
-                    patches.method(owner, name, Tracing(_trace_groupby))
+                    patches.method(owner, name, Tracing(_trace_groupby, prepare=_keep_iterators))
         for owner in [value for name, value in vars(groups).items() if name.endswith("GroupByIter")]:
             patches.method(owner, "__next__", Tracing(_trace_next_group))
 
@@ -194,16 +204,39 @@ class PendingOperation(NamedTuple):
             return version
         is_known = bool(self.parents) and isinstance(self.parents[0], BACKEND.frame_types)
         schema = self.parents[0].collect_schema() if is_known else None
-        call = MethodCall(self.name, sources, self.args, self.kwargs, list(version.columns), schema)
+        call = MethodCall(self.name, sources, self.args, self.kwargs, list(version.columns), schema, {})
         kind, edges, rows = RULES.get(self.name, trace_unknown_method)(call)
         if self.scalars and self.name in _ROW_CONDITIONS:
             rows = union(rows, as_indirect(self.scalars, FILTER))
         elif self.scalars:
             edges = _add_scalars(edges, self.scalars)
+        remember_structs(version, call.structs)
         record_operation(
             OperationRecord(self.name, kind, version, edges, rows, sources), BACKEND.name, self.location, frame
         )
         return version
+
+
+def _keep_iterators(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keep the items of iterators among the arguments while polars consumes them: `select(f(name) for name in names)`.
+
+    An iterator of a built-in type, so that no frame of clew is in the traceback of an error in a generator.
+    """
+    if not any(isinstance(value, Iterator) for value in call.args):
+        return call.args, call.kwargs
+    kept: list[Any] = []
+    passed: list[Any] = []
+    for value in call.args:
+        items: Any = [] if isinstance(value, Iterator) else value
+        passed.append(map(functools.partial(_keep, items), value) if isinstance(value, Iterator) else value)
+        kept.append(items)
+    call.args = tuple(kept)
+    return tuple(passed), call.kwargs
+
+
+def _keep(items: list[Any], item: Any) -> Any:
+    items.append(item)
+    return item
 
 
 def _trace_method(call: Call) -> None:
@@ -307,6 +340,23 @@ def _trace_series_method(call: Call) -> None:
             record_scalar(call.caller, scalar)
 
 
+def _trace_series_init(call: Call) -> None:
+    """Trace pl.Series(name, values)."""
+    values = call.argument(1, "values")
+    # The first argument may be the values.
+    values = call.argument(0, "name") if values is None else values
+    provenance = _value_provenance(values, call) if values is not None else {}
+    call.receiver.__dict__[STATE_ATTR] = SeriesLineage(provenance)
+
+
+def _trace_unnest(call: Call) -> None:
+    """Trace series.struct.unnest(): the fields of a struct become columns."""
+    version = BACKEND.snapshot(call.result)
+    # The namespace does not tell its Series, which the statement read.
+    fields = dict.fromkeys(version.columns, statement_provenance(call))
+    BACKEND.record(call, OperationRecord(call.name, "transformation", version, ExplicitEdges(fields)), call.result)
+
+
 def _record_created(
     call: Call,
     parents: list[Any],
@@ -319,30 +369,36 @@ def _record_created(
     if any(result is parent for parent in parents):
         # Mutated in place: its previous version is the source.
         parents = [version_of_frame(parent) for parent in parents]
+    kwargs = call.kwargs if kwargs is None else kwargs
+    if call.name in _COMPUTING_METHODS:
+        # Values other than expressions are columns: `with_columns(z=array)`.
+        kwargs = {name: value if _is_column(value) else _traced_value(value, call) for name, value in kwargs.items()}
     result.__dict__[STATE_ATTR] = PendingOperation(
-        name or call.name,
-        parents,
-        call.args if args is None else args,
-        call.kwargs if kwargs is None else kwargs,
-        call.location(),
-        _scalar_sources(call),
+        name or call.name, parents, call.args if args is None else args, kwargs, call.location(), _scalar_sources(call)
     )
     if isinstance(result, BACKEND.data_types):
         BACKEND.attached_version(result)
 
 
+def _is_column(value: Any) -> bool:
+    return isinstance(value, (str, BACKEND.module.Expr, BACKEND.module.Series))
+
+
+def _traced_value(value: Any, call: Call) -> SeriesLineage:
+    return SeriesLineage(_value_provenance(value, call))
+
+
 def _scalar_sources(call: Call) -> Provenance:
-    """Return the sources of scalars that were computed from columns and are used in the expressions of a call."""
-    numbers = set(literals(flatten(call.values()))) if has_scalars() else set()
-    if not numbers:
-        return {}
+    """Return the sources of the values in the expressions of a call: scalars and lists that columns were read into."""
+    numbers, has_lists = literal_values(flatten(call.values()))
+    lists = statement_provenance(call, call.name) if has_lists else {}
+    if not has_scalars():
+        numbers = set()
     # By value: an expression keeps a copy of the number.
-    exact = [scalar_with_value(number) for number in numbers]
-    unknown = [number for number, known in zip(numbers, exact, strict=True) if known is None]
-    computed = [number for number in unknown if number not in call.caller.f_code.co_consts]
-    sources = [scalar_sources(number, call.caller, _is_number) for number in computed]
-    merged = union(*exact, *[source for found in sources for source in found])
-    return apply_direct(merged, TRANSFORMATION | INFERRED)
+    exact = [(number, scalar_with_value(number)) for number in numbers]
+    computed = [number for number, known in exact if known is None and number not in call.caller.f_code.co_consts]
+    sources = [source for number in computed for source in scalar_sources(number, call.caller, _is_number)]
+    return apply_direct(union(lists, *[known for _, known in exact], *sources), TRANSFORMATION | INFERRED)
 
 
 def _is_number(value: Any) -> bool:
@@ -400,6 +456,8 @@ def _trace_next_group(call: Call) -> None:
     """Trace `for key, group in frame.group_by(keys)`."""
     state = call.receiver.__dict__.get(STATE_ATTR)
     if isinstance(state, tuple) and isinstance(call.result, tuple):
+        # The key, which is a Python value.
+        record_read(call.caller, merged_provenance(state[1], version_of_frame(state[0])))
         _record_created(structs.replace(call, result=call.result[1]), [state[0]], "group_head", (state[1],), {})
 
 
@@ -420,21 +478,29 @@ def _record_from_data(call: Call, data: Any, frame: Any) -> None:
         BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
         return
     version = BACKEND.snapshot(frame)
+    fields = {}
     if isinstance(data, dict):
-        inferred = None
-        fields = {}
-        for label, value in data.items():
-            state = getattr(value, "__dict__", {}).get(STATE_ATTR) if hasattr(value, "to_frame") else None
-            known = state.provenance if isinstance(state, SeriesLineage) else array_provenance(value)
-            if known is None and isinstance(value, (list, tuple)) and not is_literal(value, call.caller.f_code):
-                inferred = statement_provenance(call, call.name) if inferred is None else inferred
-                known = inferred
-            fields[label] = known or {}
-    elif data is None or is_literal(data, call.caller.f_code):
-        fields = {}
-    else:
-        fields = dict.fromkeys(version.columns, statement_provenance(call, call.name))
+        fields = {label: _value_provenance(value, call) for label, value in data.items()}
+    elif data is not None and not is_literal(data, call.caller.f_code):
+        fields = dict.fromkeys(version.columns, _value_provenance(data, call))
     BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
+
+
+def _value_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of a value of a call: a Series, an array, a list or a scalar."""
+    state = getattr(value, "__dict__", {}).get(STATE_ATTR)
+    if isinstance(state, SeriesLineage):
+        return state.provenance
+    known = array_provenance(value)
+    if known is not None:
+        return known
+    if isinstance(value, (int, float)):
+        exact = scalar_with_value(value)
+        sources = [exact] if exact is not None else scalar_sources(value, call.caller, _is_number)
+        return apply_direct(union(*sources), TRANSFORMATION | INFERRED)
+    if isinstance(value, (str, bytes, type(None), range)) or is_literal(value, call.caller.f_code):
+        return {}
+    return statement_provenance(call, call.name)
 
 
 def _trace_function(call: Call) -> None:
@@ -464,11 +530,9 @@ def _trace_function(call: Call) -> None:
 
 def is_literal(data: Any, code: Any) -> bool:
     """Return whether a list is a literal of the code, or has such lists as items."""
-    if isinstance(data, dict):
-        return all(is_literal(value, code) for value in data.values())
     if not isinstance(data, (list, tuple)):
-        return isinstance(data, (int, float, str, bytes, type(None), range))
-    is_nested = bool(data) and all(isinstance(item, (list, tuple, dict)) for item in data)
+        return False
+    is_nested = bool(data) and all(isinstance(item, (list, tuple)) for item in data)
     return tuple(map(id, data)) in literal_sequences(code) or (
         is_nested and all(is_literal(item, code) for item in data)
     )

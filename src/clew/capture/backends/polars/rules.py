@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from clew.capture.backends.polars.expressions import (
+    built_struct,
     merged_provenance,
     output_columns,
     output_provenance,
     series_provenance,
+    struct_field,
 )
 from clew.capture.backends.sql_lineage import SourceDatabase
 from clew.capture.backends.sql_query import Query
@@ -22,6 +24,7 @@ from clew.capture.lineage.transformations import (
     FILTER,
     GROUP_BY,
     IDENTITY,
+    INFERRED,
     JOIN,
     OPAQUE,
     SORT,
@@ -46,7 +49,9 @@ class MethodCall(NamedTuple):
     kwargs: dict[str, Any]
     labels: list[str]
     # Schema of the receiver, if known.
-    schema: Any = None
+    schema: Any
+    # Fields of the structs that the call builds, by column.
+    structs: dict[str, dict[str, Provenance]]
 
     @property
     def receiver(self) -> FrameVersion:
@@ -86,7 +91,9 @@ def _computed_fields(call: MethodCall) -> dict[Any, Provenance]:
     for expression in flatten(call.args):
         for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
             fields[label] = output_provenance(expression, call.receiver, selected)
+            call.structs[label] = built_struct(expression, call.receiver)
     fields.update({label: output_provenance(value, call.receiver, label) for label, value in call.kwargs.items()})
+    call.structs.update({label: built_struct(value, call.receiver) for label, value in call.kwargs.items()})
     return fields
 
 
@@ -207,11 +214,22 @@ def trace_hstack(call: MethodCall) -> OperationLineage:
 
 def trace_unnest(call: MethodCall) -> OperationLineage:
     """Trace frame.unnest(columns): the fields of a struct become columns."""
-    structs = merged_provenance(flatten(call.args), call.receiver)
-    unnested: dict[Any, Provenance] = {
-        label: apply_direct(structs, TRANSFORMATION) for label in call.labels if not call.receiver.has(label)
-    }
+    columns = [column for column in flatten(call.args) if isinstance(column, str)]
+    unknown = compose(merged_provenance(flatten(call.args), call.receiver), TRANSFORMATION | INFERRED)
+    unnested: dict[Any, Provenance] = {}
+    for label in call.labels:
+        if not call.receiver.has(label) or label in columns:
+            known = [struct_field(call.receiver, column, label) for column in columns]
+            unnested[label] = next((provenance for provenance in known if provenance is not None), unknown)
     return OperationLineage("transformation", IdentityEdges(call.receiver, IDENTITY, unnested), {})
+
+
+def trace_insert_column(call: MethodCall) -> OperationLineage:
+    """Trace frame.insert_column(index, column) and replace_column(index, column)."""
+    column = call.argument(1, "column")
+    label = output_columns(column, call.receiver, call.labels, call.schema)[0].label
+    fields: dict[Any, Provenance] = {label: output_provenance(column, call.receiver, label)}
+    return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, fields), {})
 
 
 def trace_join(call: MethodCall) -> OperationLineage:
@@ -302,6 +320,8 @@ RULES: dict[str, Rule] = {
     "group_head": trace_group_head,
     "unnest": trace_unnest,
     "hstack": trace_hstack,
+    "insert_column": trace_insert_column,
+    "replace_column": trace_insert_column,
     "join_where": trace_join_where,
     **dict.fromkeys(("vstack", "extend"), trace_concat),
     "join": trace_join,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,17 @@ CASES = [
     ("t.join_where(u, pl.col('w') > pl.col('x')).select('x')", "x <- u.x IDENTITY, * <- t.w JOIN, * <- u.x JOIN"),
     ("t.vstack(t.reverse())", ALL_COLUMNS),
     ("u.select('k').hstack([u['x']])", "k <- u.k IDENTITY, x <- u.x IDENTITY"),
-    ("t.select(pl.struct('v').alias('s')).unnest('s')", "v <- t.v TRANSFORMATION"),
+    ("t.select(pl.struct('v').alias('s')).unnest('s')", "v <- t.v IDENTITY"),
+    ("t.select(s=pl.struct('v', x='w')).filter(True).unnest('s')", "v <- t.v IDENTITY, x <- t.w IDENTITY"),
+    (
+        "t.select(pl.struct(pl.col('v').alias('w'), x='w').struct.field('w'))",
+        "w <- t.v IDENTITY",
+    ),
+    ("t.select(z=pl.sum_horizontal(pl.col('v', 'w')))", "z <- t.v TRANSFORMATION, z <- t.w TRANSFORMATION"),
+    ("t.select(z=pl.concat_list(pl.exclude('k')).list.max())", "z <- t.v TRANSFORMATION, z <- t.w TRANSFORMATION"),
+    ("t.select('k').sort(pl.all())", "k <- t.k IDENTITY, * <- t.k SORT"),
+    ("t.select('v').insert_column(0, t['w'].alias('z'))", "v <- t.v IDENTITY, z <- t.w IDENTITY"),
+    ("t.select('v', 'w').replace_column(1, t['v'].alias('w'))", "v <- t.v IDENTITY, w <- t.v IDENTITY"),
     ("t.select(pl.col('v').rolling_mean(2), pl.col('w').quantile(0.5))", "v <- t.v AGGREGATION, w <- t.w AGGREGATION"),
     ("pl.DataFrame({'z': t['v'] * 2, 'l': [1, 2, 3]})", "z <- t.v TRANSFORMATION"),
     ("t.filter(t['v'] > 1).select('w')", "w <- t.w IDENTITY, * <- t.v FILTER"),
@@ -204,6 +215,10 @@ VERBS = {
     "numpy": "pl.DataFrame(df.select('v').to_numpy(), schema=['v'])",
     "collect_all": "pl.collect_all([df.lazy().select('v')])[0]",
     "get_columns": "pl.DataFrame({'v': df.get_columns()[2]})",
+    "struct field": "df.select(pl.struct('v', 'k').alias('s')).select(pl.col('s').struct.field('v'))",
+    "Series": "df.with_columns(pl.Series('v', df['v'] * 2))",
+    "generator": "df.select(pl.col(name) * 2 for name in ['v'])",
+    "lazy function": "pl.select(df['v'])",
 }
 INFERRED_VERBS = {
     "to_dicts": "pl.DataFrame(df.to_dicts())",
@@ -212,7 +227,8 @@ INFERRED_VERBS = {
     "iter_rows": "pl.DataFrame([row for row in df.iter_rows()], schema=df.columns, orient='row')",
     "to_list": "pl.DataFrame({'v': df['v'].to_list()})",
     "map_groups": "df.group_by('k').map_groups(lambda group: group)",
-    "struct field": "df.select(pl.struct('v', 'k').alias('s')).select(pl.col('s').struct.field('v'))",
+    "struct": "df.select(s=pl.struct('v', 'k')).with_columns(t='s').select(pl.col('t').struct.field('v'))",
+    "to_struct": "df.select('v', 'k').to_struct('s').struct.unnest()",
     "to pandas": "pd.DataFrame(df.to_dicts())",
 }
 
@@ -301,3 +317,16 @@ def test_capture_sends_no_requests() -> None:
     assert _CsvHandler.count == expected
     server.shutdown()
     server.server_close()
+
+
+def test_operations_inside_polars_have_the_code_of_the_user(run_cells: Callable[..., Any]) -> None:
+    streams = run_cells("import polars as pl\nout = pl.select(a=pl.int_range(3)).head(1)")
+    operations = streams["marimo_dataframe_lineage"]
+    assert [(event["operation_method"], event["line"]) for event in operations][-2:] == [("select", 2), ("head", 2)]
+    assert all("pl.select(a=" in event["operation_code"] for event in operations)
+
+
+def test_functions_that_fold_columns_are_opaque() -> None:
+    df = pl.DataFrame({"a": [1, 2], "b": [3, 4]})
+    out = df.select(z=pl.fold(pl.lit(0), lambda total, column: total + column, [pl.col("a", "b")]))
+    assert {(edge.source_column, edge.opaque) for edge in clew.lineage(out).edges()} == {("a", True), ("b", True)}
