@@ -25,6 +25,7 @@ from clew.collector.app import RequestLimits, create_collector
 from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
 from clew.eventlog.writer import LogWriter
+from clew.pipeline.checkpoint import open_log
 from clew.pipeline.status import PipelineStatus, read_status, without_names
 from clew.pipeline.supervisor import SupervisorState
 from clew.query.context import QueryResources
@@ -43,7 +44,7 @@ def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> Non
     authenticator = server.authenticator(home)
     with server.open_socket() as listener:
         if collect:
-            with LogWriter(home.create().log) as log:
+            with open_log(home) as log:
                 serve_all(home, log, listener, server, authenticator)
         else:
             app, read = build_app(home)

@@ -47,6 +47,7 @@ _CHECKED_HEAD = re.compile(
 )
 _CHECKSUM = re.compile(rb',"crc":"[0-9a-f]{8}","(?:event|bytes)":')
 _MAX_ENDS = 8
+_TAIL_CHECKSUM_BYTES = 256
 _MAX_HEAD_BYTES = 1024
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 UNKNOWN_SOURCE: Final = "log"
@@ -275,6 +276,17 @@ def received_at(text: bytes) -> datetime | None:
     except ValueError:
         return None
     return time if time is None or time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def tail_checksum(folder: Path, position: int) -> int | None:
+    """Return the CRC-32 of the last bytes before a position; None if they are not in the log."""
+    for path in list_paths(folder):
+        stop = position - segment_base(path)
+        if 0 < stop <= path.stat().st_size:
+            with path.open("rb") as file:
+                file.seek(max(0, stop - _TAIL_CHECKSUM_BYTES))
+                return crc32(file.read(min(stop, _TAIL_CHECKSUM_BYTES)))
+    return None
 
 
 def read_known_end(folder: Path) -> int:

@@ -93,12 +93,19 @@ class LogWriter:
     """Exclusive writer of a log. Use as a context manager: it holds the log's lock.
 
     Positions are never reused: if the log was cut, also while it is open, a new segment starts at its last known end.
+    `known_end` is a position up to which the log is known to have been read.
     """
 
     def __init__(
-        self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, segment_age: timedelta = SEGMENT_AGE
+        self,
+        folder: Path,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        segment_age: timedelta = SEGMENT_AGE,
+        known_end: int = 0,
     ) -> None:
         self.folder = folder
+        self._known_end = known_end
         self.segment_bytes = segment_bytes
         self.segment_age = segment_age
         self._recent_ids: OrderedDict[str, None] = OrderedDict()
@@ -225,7 +232,7 @@ class LogWriter:
             raise LogLockedError(message, hint="Stop it, or use another data directory with --home DIR.") from error
 
     def _open_last_segment(self) -> None:
-        known_end = read_known_end(self.folder)
+        known_end = max(read_known_end(self.folder), self._known_end)
         self._restore_last_newline(known_end)
         existing = list_segments(self.folder)
         self._open(existing[-1].base if existing else known_end)

@@ -154,6 +154,11 @@ class Lake:
                 already_committed += table_files
         return already_committed
 
+    def last_batch(self, app_id: str) -> int:
+        """Return the number of the last batch of an application that any event table has; -1 if there is none."""
+        tables = (self.table(name) for name in EVENT_TABLE_NAMES)
+        return max((_last_batch_number(table, app_id) for table in tables if table is not None), default=-1)
+
     def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
         """Overwrite a table with these files in the transaction of a batch."""
         properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import uuid
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
+
+from clew.data_dir import DataDir
+from clew.eventlog.writer import LogWriter
 
 NO_BATCH = -1
+
+
+_APP_FILE = "app"
 
 
 class _Offset(Struct):
@@ -17,6 +28,27 @@ class _Offset(Struct):
 
 
 _decode_offset = msgspec.json.Decoder(_Offset).decode
+
+
+class BatchPlan(Struct, frozen=True):
+    """A batch that Spark started: its range in the log. An interrupted batch is repeated with the same range."""
+
+    app_id: str
+    number: int
+    start: int
+    end: int
+
+
+_decode_plan = msgspec.json.Decoder(BatchPlan).decode
+_PLAN_FILE = "batch.json"
+_REINDEX_FILE = "reindex"
+_HISTORY_FILE = "batch_history.json"
+_OFFSETS, _COMMITS, _METADATA = "offsets", "commits", "metadata"
+# The header of Hadoop's checksum files, and the bytes per checksum.
+_CRC_HEADER, _CRC_BYTES = b"crc\0\0\0\2\0", 512
+# Spark 4.2 requires the number of partitions.
+_EMPTY_METADATA = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{"spark.sql.shuffle.partitions":"2"}}'
+_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
 
 class Checkpoint:
@@ -29,16 +61,27 @@ class Checkpoint:
     @property
     def app_id(self) -> str:
         """Delta application id of this checkpoint: a new checkpoint numbers batches from 0 and needs a new id."""
-        path = self.root / "app"
-        if not path.exists():
-            self.root.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"clew-{uuid.uuid4()}")
-        return path.read_text().strip()
+        if not self.stored_app_id:
+            self._write_app_id(f"clew-{uuid.uuid4()}")
+        return self.stored_app_id
+
+    @property
+    def stored_app_id(self) -> str:
+        """The application id; empty if there is none yet."""
+        try:
+            return (self.root / _APP_FILE).read_text().strip("\0 \n")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     @property
     def last_committed_batch(self) -> int:
         """The number of the last committed batch."""
-        return self._last_number("commits")
+        return self._last_number(_COMMITS)
+
+    @property
+    def last_planned_batch(self) -> int:
+        """The number of the last planned batch."""
+        return self._last_number(_OFFSETS)
 
     @property
     def committed_offset(self) -> int:
@@ -48,11 +91,13 @@ class Checkpoint:
     @property
     def planned_offset(self) -> int:
         """The log offset up to which batches are planned: an uncommitted batch is repeated with the same range."""
-        return self.batch_end_offset(self._last_number("offsets")) or 0
+        return self.batch_end_offset(self.last_planned_batch) or 0
 
     def _last_number(self, folder: str) -> int:
-        numbers = (int(path.name) for path in self.folder.glob(f"{folder}/*") if path.name.isdecimal())
-        return max(numbers, default=NO_BATCH)
+        return max(self._numbers(folder), default=NO_BATCH)
+
+    def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(path.name) for path in self.folder.glob(f"{folder}/*") if path.name.isdecimal())
 
     def batch_end_offset(self, batch: int) -> int | None:
         """Return the end offset of a batch; None if Spark has deleted it."""
@@ -60,13 +105,155 @@ class Checkpoint:
             return 0
         try:
             # Spark's offset file: a version, metadata, then one line per source.
-            last_line = (self.folder / "offsets" / str(batch)).read_bytes().splitlines()[-1]
+            last_line = (self.folder / _OFFSETS / str(batch)).read_bytes().splitlines()[-1]
             return _decode_offset(last_line).position
         except (OSError, IndexError, msgspec.DecodeError):
             return None
 
+    def record_plan(self, number: int) -> None:
+        """Store the range of a batch that Spark has started: its own files may be damaged later."""
+        start, end = self.batch_end_offset(number - 1), self.batch_end_offset(number)
+        if start is not None and end is not None:
+            _write(self.root / _PLAN_FILE, BatchPlan(self.app_id, number, start, end))
 
-_HISTORY_FILE = "batch_history.json"
+    def read_plan(self) -> BatchPlan | None:
+        """Return the last batch that Spark started, from the sources that are intact."""
+        app_id, plans = self._known_app_id(), self._stored_plans()
+        last = self.last_planned_batch
+        if last != NO_BATCH and all(self._is_intact(f"{_OFFSETS}/{number}") for number in {max(0, last - 1), last}):
+            plans.append(
+                BatchPlan(app_id, last, self.batch_end_offset(last - 1) or 0, self.batch_end_offset(last) or 0)
+            )
+        known = (plan for plan in plans if plan.app_id == app_id)
+        return max(known, key=lambda plan: (plan.number, plan.end > plan.start), default=None)
+
+    def _stored_plans(self) -> list[BatchPlan]:
+        plans: list[BatchPlan] = []
+        with suppress(OSError, msgspec.DecodeError):
+            plans.append(_decode_plan((self.root / _PLAN_FILE).read_bytes()))
+        # Of a batch of the history only the end is known: the range is empty.
+        records = read_batch_records(self.root)[-1:]
+        return plans + [BatchPlan(batch.app_id, batch.number, batch.end_offset, batch.end_offset) for batch in records]
+
+    def _known_app_id(self) -> str:
+        """Return the application id that most files have."""
+        ids = [self.stored_app_id, *(plan.app_id for plan in self._stored_plans())]
+        return next((app_id for app_id, _ in Counter(filter(None, ids)).most_common(1)), "")
+
+    def find_damage(self) -> str | None:
+        """Return the first file of the checkpoint that is missing or damaged, with the reason."""
+        offsets, commits = self._numbers(_OFFSETS), self._numbers(_COMMITS)
+        plan = self.read_plan()
+        last = max(offsets[-1:] + commits[-1:] + ([] if plan is None else [plan.number]), default=NO_BATCH)
+        if last == NO_BATCH:
+            return None
+        app = self.root / _APP_FILE
+        required = [app, self.folder / _METADATA]
+        required += [self.folder / _OFFSETS / str(number) for number in range(max(0, last - 1), last + 1)]
+        if last not in commits and last > 0:
+            # Only the last batch can be uncommitted.
+            required.append(self.folder / _COMMITS / str(last - 1))
+        for path in required:
+            if not path.is_file():
+                return f"{path} is missing"
+        if self.stored_app_id != self._known_app_id() or not self.stored_app_id:
+            return f"{app} is damaged"
+        names = [_METADATA, *(f"{_OFFSETS}/{number}" for number in offsets)]
+        names += [f"{_COMMITS}/{number}" for number in commits]
+        return next((f"{self.folder / name} is damaged" for name in names if not self._is_intact(name)), None)
+
+    def _is_intact(self, name: str) -> bool:
+        """Return whether a file has the expected format, and the checksums that Hadoop wrote beside it, if any."""
+        path = self.folder / name
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return False
+        checksums = path.with_name(f".{path.name}.crc")
+        if checksums.exists():
+            chunks = (content[start : start + _CRC_BYTES] for start in range(0, len(content), _CRC_BYTES))
+            if checksums.read_bytes() != _CRC_HEADER + b"".join(crc32(chunk).to_bytes(4) for chunk in chunks):
+                return False
+        return _IS_VALID[name.partition("/")[0]](content)
+
+    def restore(self, plan: BatchPlan) -> Path:
+        """Write the files of Spark again, so that it repeats a batch; return where the old ones are."""
+        old = self._set_aside(must_reindex=plan.start == plan.end)
+        self._write_app_id(plan.app_id)
+        self._write_offset(plan.number, plan.end)
+        if plan.number:
+            self._write_offset(plan.number - 1, plan.start)
+            _write_bytes(self.folder / _COMMITS / str(plan.number - 1), _COMMIT)
+        return old
+
+    def restart(self, position: int) -> Path:
+        """Start a new checkpoint, with a new application id, at a position of the log; return where the old one is."""
+        old = self._set_aside(must_reindex=True)
+        for name in (_PLAN_FILE, _HISTORY_FILE):
+            (self.root / name).unlink(missing_ok=True)
+        self._write_app_id(f"clew-{uuid.uuid4()}")
+        self._write_offset(0, position)
+        _write_bytes(self.folder / _COMMITS / "0", _COMMIT)
+        return old
+
+    @property
+    def must_reindex(self) -> bool:
+        """Whether the index must be rebuilt from the lake: it may lack events before the position of a repair."""
+        return (self.root / _REINDEX_FILE).exists()
+
+    def record_reindex(self) -> None:
+        """Record that the index was rebuilt."""
+        (self.root / _REINDEX_FILE).unlink(missing_ok=True)
+
+    def _set_aside(self, *, must_reindex: bool) -> Path:
+        if must_reindex:
+            _write_bytes(self.root / _REINDEX_FILE, b"")
+        target = self.folder.with_name(f"{self.folder.name}.damaged")
+        if target.exists():
+            shutil.rmtree(target)
+        if self.folder.exists():
+            self.folder.replace(target)
+        _write_bytes(self.folder / _METADATA, b'{"id":"%s"}' % str(uuid.uuid4()).encode())
+        return target
+
+    def _write_offset(self, number: int, position: int) -> None:
+        offset = msgspec.json.encode(_Offset(position))
+        _write_bytes(self.folder / _OFFSETS / str(number), b"v1\n%s\n%s" % (_EMPTY_METADATA, offset))
+
+    def _write_app_id(self, app_id: str) -> None:
+        _write_bytes(self.root / _APP_FILE, app_id.encode())
+
+
+def open_log(home: DataDir) -> LogWriter:
+    """Return a writer of the log of a data directory, which does not use positions again that were ingested."""
+    plan = Checkpoint(home.checkpoint).read_plan()
+    return LogWriter(home.create().log, known_end=0 if plan is None else plan.end)
+
+
+def _is_offsets(content: bytes) -> bool:
+    version, _, rest = content.partition(b"\n")
+    metadata, _, offset = rest.partition(b"\n")
+    try:
+        return version == b"v1" and _is_object(metadata) and _decode_offset(offset).position >= 0
+    except msgspec.DecodeError:
+        return False
+
+
+def _is_commit(content: bytes) -> bool:
+    version, _, metadata = content.partition(b"\n")
+    return version == b"v1" and _is_object(metadata)
+
+
+def _is_object(content: bytes) -> bool:
+    try:
+        msgspec.json.decode(content, type=dict[str, Raw])
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+_IS_VALID = {_METADATA: _is_object, _OFFSETS: _is_offsets, _COMMITS: _is_commit}
+
 _MAX_BATCHES = 50
 
 
@@ -83,6 +270,8 @@ class BatchRecord(Struct, frozen=True):
     rows: dict[str, int]
     end_offset: int
     corrupt_records: int = 0
+    # Of the end of the log at that time: another value means that positions were used again.
+    log_tail: int | None = None
 
 
 _decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode
@@ -118,7 +307,9 @@ def is_in_ranges(seq: int, ranges: RawOnlyRanges) -> bool:
 def update_ranges(checkpoint: Path, position: int, *, is_raw_only: bool) -> RawOnlyRanges:
     """Start or end a raw-only range at `position` and persist the ranges; return all ranges."""
     path = checkpoint / _RANGES_FILE
-    existing = _decode(path.read_bytes()) if path.exists() else ()
+    existing: RawOnlyRanges = ()
+    with suppress(FileNotFoundError, msgspec.DecodeError):
+        existing = _decode(path.read_bytes())
     ranges = tuple((start, min(end, position)) for start, end in existing if start < position)
     if is_raw_only:
         ranges = (*ranges, (position, _OPEN_END))
@@ -133,7 +324,14 @@ def ranges_after(seq: int, ranges: RawOnlyRanges) -> RawOnlyRanges:
 
 
 def _write(path: Path, value: object) -> None:
+    _write_bytes(path, msgspec.json.encode(value))
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(value))
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Event
 
 from pyspark.errors import StreamingQueryException
@@ -16,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.segments import end_position
+from clew.eventlog.segments import end_position, tail_checksum
 from clew.events.facets import FacetOrder
 from clew.index.writer import IndexWriter
 from clew.lake.backfill_state import read_backfilled_ranges
@@ -27,7 +28,7 @@ from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import BatchIngestor, IngestStats
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
-from clew.pipeline.preflight import check_consistency, recover_index
+from clew.pipeline.preflight import check_consistency, recover_index, repair_checkpoint
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.reprocess import load_index, rebuild_index
 from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, warm_up
@@ -39,14 +40,16 @@ class BatchRecorder:
     """Ingests batches, appends them to the batch history and notifies the listeners."""
 
     def __init__(
-        self, ingestor: BatchIngestor, checkpoint: Checkpoint, listeners: Sequence[BatchListener] = ()
+        self, ingestor: BatchIngestor, checkpoint: Checkpoint, log: Path, listeners: Sequence[BatchListener] = ()
     ) -> None:
         self._ingestor = ingestor
+        self._log = log
         self._checkpoint = checkpoint
         self._listeners = listeners
 
     def __call__(self, ranges: DataFrame, number: int) -> None:
         """Ingest one batch and record it."""
+        self._checkpoint.record_plan(number)
         before, started = deepcopy(self._ingestor.stats), time.monotonic()
         self._ingestor(ranges, number)
         batch = self._record(number, before, time.monotonic() - started)
@@ -56,6 +59,7 @@ class BatchRecorder:
 
     def _record(self, number: int, before: IngestStats, seconds: float) -> BatchRecord:
         after = self._ingestor.stats
+        end_offset = self._checkpoint.batch_end_offset(number) or 0
         return BatchRecord(
             app_id=self._checkpoint.app_id,
             number=number,
@@ -65,8 +69,9 @@ class BatchRecorder:
             rejected=after.rejected - before.rejected,
             duplicates=after.duplicates - before.duplicates,
             rows={name: rows - before.rows.get(name, 0) for name, rows in after.rows.items()},
-            end_offset=self._checkpoint.batch_end_offset(number) or 0,
+            end_offset=end_offset,
             corrupt_records=after.corrupt_records - before.corrupt_records,
+            log_tail=tail_checksum(self._log, end_offset),
         )
 
 
@@ -194,7 +199,7 @@ class Pipeline:
             reader = reader.option("bytesPerTrigger", self.bytes_per_trigger)
         events = reader.load(str(self.home.log))
         checkpoint = Checkpoint(self.home.checkpoint)
-        recorder = BatchRecorder(ingestor, checkpoint, self.listeners)
+        recorder = BatchRecorder(ingestor, checkpoint, self.home.log, self.listeners)
         writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", str(checkpoint.folder))
         return writer.trigger(**trigger).start()  # type: ignore[arg-type]
 
@@ -219,12 +224,15 @@ def open_pipeline(
     with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock, recover_index(home, on_progress):
         lake = Lake(home.lake, check_lock)
         lake.create_or_validate(facet_order)
-        must_rebuild = rebuild or _index_is_missing(home, lake)
+        repair_checkpoint(home, lake, on_progress)
+        checkpoint = Checkpoint(home.checkpoint)
+        must_rebuild = _index_is_missing(home, lake) or rebuild or checkpoint.must_reindex
         on_progress("Starting Spark")
         session = get_session(home, spark, master=master, conf=conf)
         if must_rebuild:
             with acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
                 rebuild_index(session, lake, home.index, on_progress)
+            checkpoint.record_reindex()
         with IndexWriter(home.index, lake.facet_order) as index:
             yield Pipeline(session, home, lake, index, on_progress, listeners=listeners)
 

@@ -9,13 +9,13 @@ from itertools import pairwise
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.segments import list_segments, read_known_end
+from clew.eventlog.segments import list_segments, read_known_end, tail_checksum
 from clew.index.backends.sqlite import DamagedIndexError, SqliteBackend
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.lake.manifest import read_manifest
 from clew.lake.schemas import EVENT_GRAIN_TABLES
-from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.checkpoint import Checkpoint, read_batch_records
 from clew.pipeline.progress import ProgressCallback, no_progress
 
 _LAKE_FILE = "lake.json"
@@ -47,6 +47,53 @@ def _find_open_error(backend: SqliteBackend) -> str | None:
     except DamagedIndexError as error:
         return error.message
     return None
+
+
+def repair_checkpoint(home: DataDir, lake: Lake, on_progress: ProgressCallback) -> None:
+    """Repair a damaged checkpoint.
+
+    An interrupted batch is repeated with its range and number, so that no event is lost or stored twice. If that is
+    unknown, the log is read again from the last known position: the index must then know all events of the lake.
+    """
+    checkpoint = Checkpoint(home.checkpoint)
+    damage, plan = checkpoint.find_damage(), checkpoint.read_plan()
+    app_id = checkpoint.stored_app_id if plan is None else plan.app_id
+    number, position = (-1, 0) if plan is None else (plan.number, plan.end)
+    if app_id and lake.last_batch(app_id) > max(number, -1 if damage else checkpoint.last_planned_batch):
+        damage = damage or f"{checkpoint.root} is older than the lake"
+        plan = None
+    elif damage is None:
+        reused = _reused_position(home, checkpoint)
+        if reused is None:
+            return
+        damage, plan, position = f"the log was cut and continued after position {reused:,}", None, reused
+    if plan is None:
+        old = checkpoint.restart(position)
+        on_progress(f"The checkpoint is not usable: {damage}. The log is read again from {position:,}: {old}")
+        return
+    old = checkpoint.restore(plan)
+    on_progress(f"The checkpoint was repaired: {damage}. Ingestion continues at {plan.start:,}. The old files: {old}")
+
+
+def _reused_position(home: DataDir, checkpoint: Checkpoint) -> int | None:
+    """Return the last position up to which the log is as it was ingested; None if all of it is."""
+    app_id, committed = checkpoint.stored_app_id, checkpoint.committed_offset
+    batches = [batch for batch in read_batch_records(checkpoint.root) if batch.app_id == app_id]
+    log_segments = list_segments(home.log)
+    start, end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
+    if not log_segments:
+        return None
+    # Its writer continues at the committed offset at least, unless it did not know the checkpoint.
+    is_intact = end >= committed
+    for batch in reversed(batches):
+        if batch.log_tail is None or batch.end_offset > committed:
+            continue
+        is_dropped = batch.end_offset <= start
+        is_equal = batch.end_offset <= end and tail_checksum(home.log, batch.end_offset) in (None, batch.log_tail)
+        if is_dropped or is_equal:
+            return None if is_intact else batch.end_offset
+        is_intact = False
+    return None if is_intact else 0
 
 
 def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
@@ -85,7 +132,7 @@ def _checkpoint_lake_id(checkpoint: Checkpoint) -> dict[str, str] | None:
 
 
 def check_log_offsets(home: DataDir, on_progress: ProgressCallback = no_progress) -> None:
-    """Raise if the log does not cover the committed offset; report events that are missing in a log that was cut.
+    """Report events that are missing in the log; raise if it begins after the committed offset.
 
     Call before anything is appended to the log.
     """
@@ -93,15 +140,12 @@ def check_log_offsets(home: DataDir, on_progress: ProgressCallback = no_progress
     offset, log_segments = checkpoint.committed_offset, list_segments(folder)
     start, log_end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
     # If the log was cut, its writer continues at the known end.
-    end = max(log_end, read_known_end(folder))
-    hint = (
-        f"Restore the log from a backup. Or move {checkpoint.root} away: the log is then read from its start, and"
-        " events that the lake contains already are skipped."
-    )
-    if end < offset:
-        message = f"The log {folder} ends at {end:,}, before the offset {offset:,} that was already ingested."
-        raise ClewError(message, hint=hint)
+    end = max(log_end, read_known_end(folder), offset)
     if 0 < offset < start:
+        hint = (
+            f"Restore the log from a backup. Or move {checkpoint.root} away: the log is then read from its start, and"
+            " events that the lake contains already are skipped."
+        )
         message = f"The log {folder} begins at {start:,}; events from {offset:,} on were not ingested and are lost."
         raise ClewError(message, hint=hint)
     if log_end < end:

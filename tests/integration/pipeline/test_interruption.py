@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from clew.data_dir import DataDir
 from clew.errors import ClewError
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
+from clew.pipeline.pipeline import open_pipeline
 
 EVENT_COUNT = 60
 BATCH_COUNT = 3
@@ -69,3 +71,74 @@ def create_home(root: Path) -> DataDir:
 
 def bytes_per_trigger(home: DataDir) -> int:
     return log_size(home.log) // BATCH_COUNT + 1
+
+
+def last_file(home: DataDir, folder: str) -> Path:
+    return max((home.checkpoint / "log" / folder).glob("[0-9]*"), key=lambda path: int(path.name))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def damage_all_offsets(home: DataDir) -> None:
+    for path in (home.checkpoint / "log" / "offsets").glob("[0-9]*"):
+        path.write_bytes(bytes(100))
+
+
+def damage_offsets_and_plan(home: DataDir) -> None:
+    truncate(last_file(home, "offsets"))
+    (home.checkpoint / "batch.json").write_bytes(b"")
+
+
+def flip_position(home: DataDir) -> None:
+    path = last_file(home, "offsets")
+    text = path.read_bytes()
+    path.write_bytes(text[:-3] + bytes([text[-3] ^ 1]) + text[-2:])
+
+
+CHECKPOINT_DAMAGES: dict[str, Callable[[DataDir], object]] = {
+    "truncated offset": lambda home: truncate(last_file(home, "offsets")),
+    "empty offset": lambda home: last_file(home, "offsets").write_bytes(b""),
+    "garbage offset": lambda home: last_file(home, "offsets").write_bytes(b"\xff\x00 garbage"),
+    "missing offset": lambda home: last_file(home, "offsets").unlink(),
+    "flipped position": flip_position,
+    "all offsets": damage_all_offsets,
+    "truncated commit": lambda home: truncate(last_file(home, "commits")),
+    "empty commit": lambda home: last_file(home, "commits").write_bytes(b""),
+    "missing commits": lambda home: shutil.rmtree(home.checkpoint / "log" / "commits"),
+    "empty metadata": lambda home: (home.checkpoint / "log" / "metadata").write_bytes(b""),
+    "missing metadata": lambda home: (home.checkpoint / "log" / "metadata").unlink(),
+    "missing application id": lambda home: (home.checkpoint / "app").unlink(),
+    "zeroed application id": lambda home: (home.checkpoint / "app").write_bytes(bytes(41)),
+    "other application id": lambda home: (home.checkpoint / "app").write_text("clew-x"),
+    "missing folder": lambda home: shutil.rmtree(home.checkpoint / "log"),
+    "garbage ranges": lambda home: (home.checkpoint / "raw_only_ranges.json").write_bytes(b"\0"),
+}
+
+
+@pytest.mark.parametrize("call", [8])
+@pytest.mark.parametrize("damage", CHECKPOINT_DAMAGES)
+def test_repairs_the_checkpoint_after_an_interruption(
+    damage: str, call: int, spark: SparkSession, tmp_path: Path, expected: TableRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = create_home(tmp_path)
+    with fail_at(call, monkeypatch), pytest.raises(ClewError, match="it resumes where it stopped"):
+        run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    CHECKPOINT_DAMAGES[damage](home)
+    run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    assert read_tables(home, *ARRIVAL_COLUMNS) == expected
+
+
+@pytest.mark.parametrize("damage", ["truncated offset", "missing folder", "plan"])
+def test_repairs_the_checkpoint_between_runs(
+    damage: str, spark: SparkSession, tmp_path: Path, expected: TableRows
+) -> None:
+    home = create_home(tmp_path)
+    run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    {**CHECKPOINT_DAMAGES, "plan": damage_offsets_and_plan}[damage](home)
+    run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    assert read_tables(home, *ARRIVAL_COLUMNS) == expected
+    append_events(home, make_event(EVENT_COUNT))
+    with open_pipeline(home, spark=spark) as pipeline:
+        assert pipeline.ingest_available().events == 1

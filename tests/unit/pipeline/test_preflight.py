@@ -11,14 +11,15 @@ import pytest
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.segments import segment_path
+from clew.eventlog.segments import END_FILE, end_position, list_segments, segment_path, tail_checksum
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record, open_log
 from clew.pipeline.ingest import IngestStats
-from clew.pipeline.preflight import check_consistency, check_log_offsets, recover_index
+from clew.pipeline.preflight import check_consistency, check_log_offsets, recover_index, repair_checkpoint
 
 EVENT = json.dumps(
     {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}, "job": {"namespace": "n", "name": "j"}}
@@ -32,12 +33,18 @@ def filled_home(home: DataDir, ingest_log: Callable[..., IngestStats]) -> DataDi
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", EVENT)])
         position = log.position
     ingest_log()
-    for name in ("offsets", "commits"):
-        path = home.checkpoint / "log" / name / "0"
-        path.parent.mkdir(parents=True)
-        path.write_text(f'v1\n{{}}\n{{"position":{position}}}')
+    write_checkpoint(home, 0, position)
     run_checks(home)
     return home
+
+
+def write_checkpoint(home: DataDir, number: int, position: int) -> None:
+    """Write the files of a committed batch, as Spark does."""
+    files = {"metadata": '{"id":"1"}', f"offsets/{number}": f'v1\n{{}}\n{{"position":{position}}}'}
+    for name, text in {**files, f"commits/{number}": "v1\n{}"}.items():
+        path = home.checkpoint / "log" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def run_checks(home: DataDir) -> None:
@@ -50,10 +57,6 @@ def run_checks(home: DataDir) -> None:
 def replace_lake(home: DataDir) -> None:
     shutil.rmtree(home.lake_folder)
     Lake(home.lake).create_or_validate()
-
-
-def delete_log(home: DataDir) -> None:
-    shutil.rmtree(home.log)
 
 
 def delete_unread_events(home: DataDir) -> None:
@@ -71,10 +74,6 @@ INCONSISTENCIES: dict[str, tuple[Callable[[DataDir], None], str]] = {
         replace_lake,
         r"checkpoint .* belongs to the lake [\w-]{36}, last seen at .*; .* is the lake .*--lake",
     ),
-    "shorter log": (
-        delete_log,
-        r"The log .* ends at 0, before the offset \d+ that was already ingested\.\nRestore",
-    ),
     "log without unread events": (delete_unread_events, r"begins at [\d,]+; events from \d+ on were not ingested"),
     "index ahead of the lake": (empty_lake, r"has 1 events, but the lake .* has 0\.\n.*Move the index away"),
 }
@@ -85,6 +84,71 @@ def test_rejects_inconsistent_parts(change: Callable[[DataDir], None], message: 
     change(filled_home)
     with pytest.raises(ClewError, match=rf"(?s){message}"):
         run_checks(filled_home)
+
+
+@pytest.mark.parametrize("has_end", [True, False])
+def test_positions_are_not_used_again_after_the_log_was_deleted(*, has_end: bool, filled_home: DataDir) -> None:
+    position = end_position(filled_home.log)
+    for path in filled_home.log.iterdir():
+        if path.name != END_FILE or not has_end:
+            path.unlink()
+    messages: list[str] = []
+    check_log_offsets(filled_home, messages.append)
+    assert f"was cut at 0: its events up to {position:,} are missing. All were ingested" in messages[0]
+    with open_log(filled_home) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"{}")])
+    assert [segment.base for segment in list_segments(filled_home.log)][-1] == position
+
+
+def record_batch(home: DataDir, number: int) -> None:
+    """Record a batch that ends at the end of the log, as a pipeline does."""
+    checkpoint, end = Checkpoint(home.checkpoint), end_position(home.log)
+    write_checkpoint(home, number, end)
+    batch = BatchRecord(checkpoint.app_id, number, 0, 0, 1, 0, 0, {}, end, log_tail=tail_checksum(home.log, end))
+    append_batch_record(checkpoint.root, batch)
+
+
+@pytest.mark.parametrize("is_longer", [True, False])
+@pytest.mark.parametrize("is_first_kept", [True, False])
+def test_reads_the_log_again_if_positions_were_used_twice(
+    *, is_longer: bool, is_first_kept: bool, filled_home: DataDir
+) -> None:
+    record_batch(filled_home, 0)
+    path = segment_path(filled_home.log, 0)
+    first = path.read_bytes()
+    with LogWriter(filled_home.log) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", EVENT.replace(b'"r"', b'"lost"'))])
+    record_batch(filled_home, 1)
+    # The log was cut, and a collector without the checkpoint continued it.
+    (filled_home.log / END_FILE).unlink()
+    path.write_bytes(first if is_first_kept else b"")
+    with LogWriter(filled_home.log) as log:
+        for number in range(9 if is_longer else 1):
+            body = EVENT.replace(b'"r"', b'"%d"' % number)[: None if is_longer else -2] + b"}" * (not is_longer)
+            log.append([IncomingEvent(Stream.OPENLINEAGE, "t", body)])
+    messages: list[str] = []
+    repair_checkpoint(filled_home, Lake(filled_home.lake), messages.append)
+    checkpoint = Checkpoint(filled_home.checkpoint)
+    expected = len(first) if is_first_kept else 0
+    assert "the log was cut and continued" in messages[0]
+    assert (checkpoint.committed_offset, checkpoint.must_reindex) == (expected, True)
+    repair_checkpoint(filled_home, Lake(filled_home.lake), messages.append)
+    assert len(messages) == 1
+
+
+def test_an_older_checkpoint_is_not_continued(filled_home: DataDir, ingest_log: Callable[..., IngestStats]) -> None:
+    # The batches of the fixture have this id.
+    (filled_home.checkpoint / "app").write_text("app")
+    ingest_log()
+    messages: list[str] = []
+    with LogWriter(filled_home.log) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", EVENT.replace(b'"r"', b'"s"'))])
+    ingest_log()
+    repair_checkpoint(filled_home, Lake(filled_home.lake), messages.append)
+    checkpoint = Checkpoint(filled_home.checkpoint)
+    assert "older than the lake" in messages[0]
+    assert checkpoint.app_id != "app"
+    assert checkpoint.must_reindex
 
 
 def test_reports_events_missing_within_the_log(filled_home: DataDir) -> None:

@@ -27,6 +27,7 @@ from clew.eventlog.segments import end_position
 from clew.eventlog.writer import LogLockedError, LogWriter
 from clew.events.decoding import RejectionReason
 from clew.events.facets import FacetOrder
+from clew.pipeline.checkpoint import open_log
 from clew.pipeline.supervisor import exit_with_parent
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def pipeline_run(
         progress("Reading events")
         check_log_offsets(home, progress)
         try:
-            with LogWriter(home.create().log) as log:
+            with open_log(home) as log:
                 _import_notebook_events(home, log)
                 import_files(list(paths), log, progress.step)
         except LogLockedError:
@@ -172,7 +173,7 @@ def ingest_new_events(home: DataDir) -> None:
     with show_progress() as progress:
         progress("Ingesting new events of notebooks")
         try:
-            with LogWriter(home.create().log) as log:
+            with open_log(home) as log:
                 _import_notebook_events(home, log)
             master = str(resolve_setting("master").value)
             with open_pipeline(home, on_progress=progress, master=master, conf={}) as pipeline:
@@ -384,7 +385,7 @@ def pipeline_replay(reason: str | None, home: DataDir) -> ReplayStats:
 def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
     """Return a function that imports notebook events into the log; it does nothing if a collector holds the log."""
     try:
-        log = stack.enter_context(LogWriter(home.create().log))
+        log = stack.enter_context(open_log(home))
     except LogLockedError:
         _print_log_locked()
         return lambda: None

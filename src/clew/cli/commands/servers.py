@@ -17,7 +17,7 @@ from clew.cli.output import new_table, print_json, stderr_console, stdout_consol
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir
 from clew.errors import UsageError
-from clew.eventlog.writer import LogWriter
+from clew.pipeline.checkpoint import open_log
 from clew.server.auth import KeyFile, Scope
 from clew.server.run import listen, listener_url
 
@@ -60,7 +60,7 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
     limits = RequestLimits(max_body_mb << 20, max_rate, server.accepts_invalid)
     configure_logging(as_json=is_json)
     console = stderr_console()
-    with server.open_socket() as listener, LogWriter(home.create().log) as log:
+    with server.open_socket() as listener, open_log(home) as log:
         app = create_collector(log, limits, home.streams, authenticator, expand_abandoned)
         print_line = _LOG.info if is_json else console.print
         serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers), server.policy)
@@ -85,7 +85,7 @@ def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[
     # Bind the port before anything is started, so that a port in use is reported at once.
     with (
         server.open_socket() as listener,
-        LogWriter(home.create().log) as log,
+        open_log(home) as log,
         _create_supervisor(home, master, conf) as supervisor,
     ):
         serve_all(home, log, listener, server, authenticator, lambda: supervisor.state)
