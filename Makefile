@@ -4,12 +4,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-pandas check check-web test-web format bench docs web wheel browser clean
+.PHONY: help demo test test-fast test-faults test-pandas check check-web test-web format bench docs web wheel browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
 BIN := .venv/bin
 ARGS ?=
+SOAK_SECONDS ?= 600
 ON_ALL_CORES = -n auto --dist loadfile
 # ARGS may select no test of a folder (pytest exits with 5).
 NONE_CHOSEN = test $$? -eq 5
@@ -54,6 +55,9 @@ test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
 
 test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARGS="groupby" selects): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)
+
+test-faults: .venv/.dev ## Run the service under load for ten minutes (SOAK_SECONDS=60 is shorter)
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest tests/faults -s $(ARGS)
 
 check: .venv/.dev ## Check lint, format, types and imports
 	$(BIN)/ruff check --output-format concise

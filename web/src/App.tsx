@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import { embeddedPage } from "./api/client";
+import { useLoginRequired } from "./api/login";
 import { ProblemMessage } from "./components/AsyncContent";
 import { PageHeader } from "./components/PageHeader";
 import { useTitle } from "./components/useTitle";
@@ -10,19 +11,27 @@ import { HealthPage } from "./pages/HealthPage";
 import { JobPage } from "./pages/JobPage";
 import { LineagePage } from "./pages/LineagePage";
 import { DatasetsPage, JobsPage, RunsPage } from "./pages/ListPages";
+import { LoginPage } from "./pages/LoginPage";
 import { RunDetailPage } from "./pages/RunDetailPage";
 import { type Route, useRoute } from "./router";
 import { RunPage } from "./run/RunPage";
 
 export function App() {
   const route = useRoute();
+  const isLoginRequired = useLoginRequired();
   const embedded = useMemo(() => embeddedPage(), []);
   const isRun = embedded !== null || route.view === "run" || route.view === "graph" || route.view === "time";
   return (
     <>
       <PageHeader view={route.view} isServed={embedded === null} />
       <main id="main" tabIndex={-1}>
-        {isRun ? <RunPage route={route} embedded={embedded} /> : <Page route={route} />}
+        {isLoginRequired ? (
+          <LoginPage />
+        ) : isRun ? (
+          <RunPage route={route} embedded={embedded} />
+        ) : (
+          <Page route={route} />
+        )}
       </main>
     </>
   );

@@ -15,7 +15,16 @@ from starlette.types import Scope as Connection
 
 from clew.errors import ClewError, MalformedError, UsageError
 from clew.index.backends.sqlite import DamagedIndexError
-from clew.server.auth import CHALLENGE, Authenticator, ForbiddenError, Principal, Scope, UnauthenticatedError
+from clew.server.auth import (
+    CHALLENGE,
+    COOKIE_PREFIX,
+    SESSION_SECONDS,
+    Authenticator,
+    ForbiddenError,
+    Principal,
+    Scope,
+    UnauthenticatedError,
+)
 from clew.server.fast_path import GetHandler, RawResponse, RequestInfo
 
 # Header of an answer without all facets: a backfill is pending, and there are too many events to parse on demand.
@@ -113,13 +122,15 @@ class AuthMiddleware:
         self._app = app
         self._authenticator = authenticator
         self._limited = None if build_limited is None else LimitedApps(build_limited)
+        self._login_handlers = {("POST", "/api/login"): self._log_in, ("POST", "/api/logout"): self._log_out}
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
         """Authenticate a request and pass it on."""
         if connection["type"] == "http" and connection["path"].startswith("/api/"):
-            request = Request(connection)
+            request = Request(connection, receive)
             try:
-                app = await self._choose_app(request)
+                handle = self._login_handlers.get((request.method, connection["path"]))
+                app = await (self._choose_app(request) if handle is None else handle(request))
             except (UnauthenticatedError, ForbiddenError) as error:
                 app = _error_response(request, error)
             await app(connection, receive, send)
@@ -130,6 +141,25 @@ class AuthMiddleware:
             if connection["type"] == "lifespan" and self._limited is not None:
                 self._limited.close()
 
+    async def _log_in(self, request: Request) -> ASGIApp:
+        """Start a session for the API key or JWT of the body, and set its cookie."""
+        try:
+            key = _decode_login(await _read_login(request)).key
+        except msgspec.DecodeError as error:
+            return problem_response(request, 400, "The body is not a login.", str(error))
+        principal = await self._authenticator.verify(key)
+        principal.require_scope(Scope.READ)
+        response = Response(status_code=204, headers={"cache-control": "no-store"})
+        _set_cookies(request, response, self._authenticator.sessions.start(key), SESSION_SECONDS)
+        return response
+
+    async def _log_out(self, request: Request) -> ASGIApp:
+        """End the session."""
+        self._authenticator.sessions.end(request)
+        response = Response(status_code=204, headers={"cache-control": "no-store"})
+        _set_cookies(request, response, "", 0)
+        return response
+
     async def _choose_app(self, request: Request) -> ASGIApp:
         is_read = request.method in _READ_METHODS
         principal = await self._authenticator.authenticate(request, Scope.READ if is_read else Scope.WRITE)
@@ -137,6 +167,37 @@ class AuthMiddleware:
             return self._limited.get(principal.namespaces)
         _require_unrestricted(principal)
         return self._app
+
+
+_MAX_LOGIN_BYTES = 16 << 10
+# Tells the page that there is a session; the other cookie is not visible to scripts.
+_LOGIN_HINT: Final = "clew-login"
+
+
+class _Login(Struct):
+    key: str
+
+
+_decode_login = msgspec.json.Decoder(_Login).decode
+
+
+async def _read_login(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_LOGIN_BYTES:
+            return b""
+    return body
+
+
+def _set_cookies(request: Request, response: Response, token: str, seconds: int) -> None:
+    # Cookies are shared by all ports of a host: the name keeps the sessions of several servers apart.
+    _, port = request.scope.get("server") or ("", 0)
+    is_secure = request.url.scheme == "https"
+    for name, value, is_http_only in ((f"{COOKIE_PREFIX}{port}", token, True), (_LOGIN_HINT, token and "1", False)):
+        response.set_cookie(
+            name, value, max_age=seconds, path="/", secure=is_secure, httponly=is_http_only, samesite="strict"
+        )
 
 
 def authenticated_read(handler: GetHandler, authenticator: Authenticator) -> GetHandler | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from hashlib import sha256
 from html import escape
 from pathlib import Path
 
 import msgspec
 
 from clew.errors import ClewError
+from clew.query.exports import content_policy
 from clew.query.pages.run_page_model import RunPage
 
 STATIC = Path(__file__).parent / "static"
@@ -49,23 +48,18 @@ def _not_built(message: str) -> ClewError:
     return ClewError(message, hint="Build it with `make web`; an installed wheel has it already.")
 
 
-# Blocks all network requests of the exported page, and all scripts except its own.
-_POLICY = "default-src 'none'; script-src '{script_hash}'; style-src 'unsafe-inline'; img-src data:"
-
-
 def render_run_page(page: RunPage) -> str:
     """Render a run as one HTML file with script, style and data inline."""
-    code = _escape_script(script())
-    digest = b64encode(sha256(code.encode()).digest()).decode()
+    code, css = _escape_script(script()), _escape_style(style())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(script_hash=f"sha256-{digest}")}">
+{content_policy([code], [css])}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(page.header.notebook)} · clew</title>
-<style>{_escape_style(style())}</style>
+<style>{css}</style>
 </head>
 <body>
 <div id="root"></div>

@@ -75,6 +75,9 @@ _EXTRAS = {
     "zstandard": "spark",
 }
 _EXIT_INTERRUPTED = 130
+# They write to the data directory only; the files of others follow the settings of the user.
+_PRIVATE_COMMANDS = frozenset({"up", "collect", "pipeline", "index", "serve", "mcp", "keys"})
+_PRIVATE_UMASK = 0o077
 
 
 class _LazyGroup(click.Group):
@@ -179,8 +182,12 @@ def _handle_broken_pipe_and_interrupt() -> Iterator[None]:
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clew")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Trace data lineage in notebooks and pipelines.
 
     Start with `clew demo`.
     """
+    if ctx.invoked_subcommand in _PRIVATE_COMMANDS:
+        # Also for files of Spark, Delta Lake and SQLite, which have no setting of their own.
+        os.umask(_PRIVATE_UMASK)

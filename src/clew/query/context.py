@@ -6,9 +6,11 @@ import sqlite3
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -182,8 +184,13 @@ class QueryResources:
         self.lake_location = lake
         self.namespaces = tuple(namespaces)
         # Caches of a part of the index are private: anything in the data directory is for all users of it.
-        self._private_folder = tempfile.TemporaryDirectory(prefix="clew-") if namespaces else None
-        cache = index if self._private_folder is None else Path(self._private_folder.name) / "index"
+        cache, self._remove_caches = index, None
+        if namespaces:
+            folder = tempfile.mkdtemp(prefix="clew-")
+            cache, self._remove_caches = (
+                Path(folder, "index"),
+                weakref.finalize(self, rmtree, folder, ignore_errors=True),
+            )
         self._use_lazy_graphs = is_one_shot or use_lazy_graphs
         self.unindexed_annotations = UnindexedAnnotations()
         self._idle: list[tuple[int, Catalog]] = []
@@ -224,8 +231,8 @@ class QueryResources:
         for _, catalog in idle:
             catalog.reader.close()
         self.search_index.close()
-        if self._private_folder is not None:
-            self._private_folder.cleanup()
+        if self._remove_caches is not None:
+            self._remove_caches()
 
     def preload(self) -> None:
         """Load the caches in the background; errors are raised by the first query instead."""

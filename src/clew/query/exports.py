@@ -1,8 +1,11 @@
-"""Lineage export as SVG, Mermaid or Graphviz."""
+"""Lineage export as SVG, Mermaid or Graphviz, and the policy of exported HTML."""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
 from html import escape
 
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
@@ -43,7 +46,7 @@ def render_mermaid(lineage: LineageResult) -> str:
         lines.append(f'    {names[node.id]}{before}"{_escape_mermaid(node_label(node))}"{after}')
     for edge in lineage.edges:
         arrow = "-.->" if edge.kind == "INDIRECT" else "-->"
-        subtype = "" if edge.subtype is None else f"|{_escape_mermaid(edge.subtype.lower())}|"
+        subtype = "" if edge.subtype is None else f'|"{_escape_mermaid(edge.subtype.lower())}"|'
         lines.append(f"    {names[edge.start]} {arrow}{subtype} {names[edge.end]}")
     return "\n".join(lines) + "\n"
 
@@ -76,7 +79,7 @@ def _short_ids(lineage: LineageResult) -> dict[str, str]:
 
 def _escape_mermaid(text: str) -> str:
     # Inside quotes Mermaid decodes entities without ampersand (`#34;`) and no other escapes.
-    return re.sub(r'["#;<>&`]', lambda match: f"#{ord(match[0])};", _one_line(text))
+    return re.sub(r'["#;<>&`|%\\\\]', lambda match: f"#{ord(match[0])};", _one_line(text))
 
 
 def _quote(text: str) -> str:
@@ -89,8 +92,8 @@ def _escape_xml(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Replace control characters and lone surrogates, which XML and UTF-8 cannot contain."""
-    return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]", " ", text)
+    """Replace line breaks, and control characters and lone surrogates, which XML and UTF-8 cannot contain."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]", " ", text)
 
 
 def _card(node: LineageNode, box: Box, *, is_start: bool) -> str:
@@ -109,11 +112,22 @@ def _curve(edge: LineageEdge, boxes: dict[str, Box]) -> str:
     x1, y1, x2, y2 = start.right, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2
     bend = max((x2 - x1) / 2, 24)
     title = edge.kind.lower() if edge.subtype is None else edge.subtype.lower()
-    return (
-        f'<path class="{edge.kind}" d="M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}">'
-        f"<title>{_escape_xml(title)}</title></path>"
-    )
+    line = f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
+    return f'<path class="{_escape_xml(edge.kind)}" d="{line}"><title>{_escape_xml(title)}</title></path>'
 
 
 def _truncate(text: str) -> str:
     return text if len(text) <= _MAX_LABEL_CHARS else f"{text[: _MAX_LABEL_CHARS - 1]}…"
+
+
+def content_policy(scripts: Iterable[str] = (), styles: Iterable[str] = ()) -> str:
+    """Return the meta element that allows only these inline scripts and styles, and no requests."""
+    sources = {"script-src": _hashes(scripts), "style-src": _hashes(styles)}
+    allowed = "; ".join(f"{name} {value}" for name, value in sources.items() if value)
+    policy = f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; {allowed}"
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in dict.fromkeys(texts))
+    return " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 from typing import Any
+
+from clew.query.exports import content_policy
 
 _WIDTH, _ROW_HEIGHT, _LABEL_WIDTH, _VALUE_WIDTH = 860, 22, 300, 110
 _MAX_LABEL_CHARS = 46
@@ -47,10 +50,13 @@ td { max-width: 28rem; overflow-wrap: anywhere; }
 
 
 def render_page(title: str, *parts: str) -> str:
-    """Render a self-contained HTML page."""
+    """Render a self-contained HTML page, which runs no script and loads nothing."""
+    body = f"<body>\n<h1>{escape(title)}</h1>\n{chr(10).join(parts)}\n</body>\n</html>\n"
+    # Texts are escaped: these are the styles of the page and of its pictures.
+    styles = [_STYLE, *re.findall(r"<style>(.*?)</style>", body, re.DOTALL)]
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)} · clew</title>\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{chr(10).join(parts)}\n</body>\n</html>\n"
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{content_policy(styles=styles)}\n'
+        f"<title>{escape(title)} · clew</title>\n<style>{_STYLE}</style>\n</head>\n{body}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Authentication and authorization: scopes, API keys, rate limits."""
+"""Authentication and authorization: scopes, API keys, rate limits, sessions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import cookie_parser
 
 from clew.errors import ClewError, UsageError
 from clew.server.fast_path import RequestInfo
@@ -222,17 +223,60 @@ class RateLimiter:
         return min(self._burst, tokens + (now - updated_at) * self._per_second)
 
 
+SESSION_SECONDS: Final = 12 * 3600
+_MAX_SESSIONS = 1000
+COOKIE_PREFIX: Final = "clew-session-"
+
+
+class Sessions:
+    """Logins of the web UI: random tokens in cookies, and the API key or JWT of each, in memory.
+
+    The key is checked with each request, so that a session ends when it is revoked.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # Key and end of each session, by the hash of the token, oldest first.
+        self._sessions: dict[str, tuple[str, float]] = {}
+
+    def start(self, key: str) -> str:
+        """Start a session and return its token."""
+        token, now = secrets.token_urlsafe(_SECRET_BYTES), self._clock()
+        active = [session for session in self._sessions.items() if session[1][1] > now]
+        self._sessions = dict(active[1 - _MAX_SESSIONS :])
+        self._sessions[_hash_key(token)] = key, now + SESSION_SECONDS
+        return token
+
+    def find_key(self, request: RequestInfo) -> str | None:
+        """Return the key of the session of a request, if there is one."""
+        now = self._clock()
+        sessions = (self._sessions.get(_hash_key(token)) for token in _read_tokens(request))
+        return next((session[0] for session in sessions if session is not None and session[1] > now), None)
+
+    def end(self, request: RequestInfo) -> None:
+        """End the session of a request."""
+        for token in _read_tokens(request):
+            self._sessions.pop(_hash_key(token), None)
+
+
+def _read_tokens(request: RequestInfo) -> list[str]:
+    cookies = cookie_parser(request.headers.get("cookie", ""))
+    return [token for name, token in cookies.items() if name.startswith(COOKIE_PREFIX)]
+
+
 TokenVerifier: TypeAlias = Callable[[str], Principal]
+_ORIGIN_HEADERS: Final = frozenset(("origin", "sec-fetch-site"))
 # Required on a 401 response (RFC 6750).
 CHALLENGE: Final = {"www-authenticate": "Bearer"}
 
 
 class Authenticator:
-    """Authenticates API keys and JWTs; without either, all requests are anonymous."""
+    """Authenticates API keys and JWTs, of the request or of its session; without either, all requests are anonymous."""
 
     def __init__(self, keys: KeyFile | None = None, tokens: TokenVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
+        self.sessions = Sessions()
 
     @property
     def is_synchronous(self) -> bool:
@@ -241,26 +285,45 @@ class Authenticator:
 
     async def authenticate(self, request: RequestInfo, scope: Scope) -> Principal:
         """Return the principal of a request; UnauthenticatedError or ForbiddenError if it has no access."""
-        if self._tokens is not None and not (secret := _read_credentials(request)).startswith(f"{PREFIX}_"):
-            principal = await run_in_threadpool(self._tokens, secret)
-            principal.require_scope(scope)
-            return principal
-        return self.authenticate_key(request, scope)
-
-    def authenticate_key(self, request: RequestInfo, scope: Scope) -> Principal:
-        """Authenticate by API key only."""
-        if self._keys is None and self._tokens is None:
+        if self._is_open:
             return ANONYMOUS
-        principal = None if self._keys is None else self._keys.find_principal(_read_credentials(request))
-        if principal is None:
-            hint = "Check the key, or ask the administrator for a new one."
-            raise UnauthenticatedError("The API key is unknown or was revoked.", hint=hint)
+        principal = await self.verify(self._read_credentials(request, scope))
         principal.require_scope(scope)
         return principal
 
+    def authenticate_key(self, request: RequestInfo, scope: Scope) -> Principal:
+        """Authenticate by API key only."""
+        if self._is_open:
+            return ANONYMOUS
+        principal = self._verify_key(self._read_credentials(request, scope))
+        principal.require_scope(scope)
+        return principal
 
-def _read_credentials(request: RequestInfo) -> str:
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not secret.strip():
-        raise UnauthenticatedError("An API key is required.", hint="Send the header `Authorization: Bearer KEY`.")
-    return secret.strip()
+    async def verify(self, secret: str) -> Principal:
+        """Return the principal of an API key or JWT."""
+        if self._tokens is not None and not secret.startswith(f"{PREFIX}_"):
+            return await run_in_threadpool(self._tokens, secret)
+        return self._verify_key(secret)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._keys is None and self._tokens is None
+
+    def _verify_key(self, secret: str) -> Principal:
+        principal = None if self._keys is None else self._keys.find_principal(secret)
+        if principal is None:
+            hint = "Check the key, or ask the administrator for a new one."
+            raise UnauthenticatedError("The API key is unknown or was revoked.", hint=hint)
+        return principal
+
+    def _read_credentials(self, request: RequestInfo, scope: Scope) -> str:
+        """Return the key or JWT of a request: of its header, or of its session."""
+        if "authorization" not in request.headers and (secret := self.sessions.find_key(request)) is not None:
+            # Browsers send one of these with every write; the middleware has checked it.
+            if scope is Scope.WRITE and _ORIGIN_HEADERS.isdisjoint(request.headers):
+                raise ForbiddenError("A write with a session needs the header Origin.", hint="Send an API key.")
+            return secret
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secret.strip():
+            raise UnauthenticatedError("An API key is required.", hint="Send the header `Authorization: Bearer KEY`.")
+        return secret.strip()

@@ -114,7 +114,10 @@ def test_cache_headers(client: TestClient, path: str, cache: str, content_type: 
 
 
 def test_content_security_policy_allows_only_own_sources(client: TestClient) -> None:
-    assert "default-src 'self'" in client.get("/").headers["content-security-policy"]
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
 
 
 def test_a_missing_web_build_is_503_with_a_hint(client: TestClient, web_build: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -60,3 +61,61 @@ def test_an_unauthenticated_request_is_401(headers: dict[str, str], keys: KeyFil
 def test_the_page_needs_no_key(keys: KeyFile, client: TestClient) -> None:
     keys.add("someone", [Scope.READ], [])
     assert client.get("/").status_code == 200
+
+
+def log_in(client: TestClient, key: str) -> Any:
+    return client.post("/api/login", json={"key": key}, headers={"origin": "http://testserver"})
+
+
+def test_a_login_starts_a_session(keys: KeyFile, client: TestClient) -> None:
+    key = keys.add("someone", [Scope.ADMIN], [])
+    response = log_in(client, key)
+    assert (response.status_code, response.content) == (204, b"")
+    cookies = response.headers.get_list("set-cookie")
+    (session,) = (cookie for cookie in cookies if cookie.startswith("clew-session-"))
+    attributes = {attribute.lower() for attribute in session.split("; ")[1:]}
+    assert {"httponly", "samesite=strict", "path=/", "max-age=43200"} <= attributes
+    assert all(key not in cookie for cookie in cookies)
+    assert client.get("/api/v1/namespaces").status_code == 200
+    origin = {"origin": "http://testserver"}
+    assert client.put("/api/v1/namespaces", headers=origin).status_code == 200
+    assert client.put("/api/v1/namespaces").status_code == 403
+    assert client.put("/api/v1/namespaces", headers={"authorization": f"Bearer {key}"}).status_code == 200
+    assert client.post("/api/logout", headers=origin).status_code == 204
+    assert client.get("/api/v1/namespaces").status_code == 401
+
+
+def test_a_session_ends_when_its_key_is_revoked(keys: KeyFile, client: TestClient) -> None:
+    log_in(client, keys.add("someone", [Scope.READ], []))
+    assert client.get("/api/v1/namespaces").status_code == 200
+    assert client.put("/api/v1/namespaces", headers={"origin": "http://testserver"}).status_code == 403
+    keys.revoke("someone")
+    assert client.get("/api/v1/namespaces").status_code == 401
+
+
+def test_cookies_are_secure_with_tls(keys: KeyFile) -> None:
+    app = Starlette(routes=[Route(path, echo_method) for path in PATHS])
+    client = TestClient(AuthMiddleware(app, Authenticator(keys)), base_url="https://testserver")
+    cookies = log_in(client, keys.add("someone", [Scope.READ], [])).headers.get_list("set-cookie")
+    assert len(cookies) == 2
+    assert all("; Secure" in cookie for cookie in cookies)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"key": "clew_unknown"}', 401),
+        (b'{"key": 7}', 400),
+        (b"key=x", 400),
+        (b"", 400),
+        (b'{"key": "%s"}' % (b"x" * (1 << 20)), 400),
+    ],
+)
+def test_an_invalid_login_sets_no_cookie(body: bytes, status: int, keys: KeyFile, client: TestClient) -> None:
+    keys.add("someone", [Scope.READ], [])
+    response = client.post("/api/login", content=body, headers={"content-type": "application/json"})
+    assert (response.status_code, response.headers.get_list("set-cookie")) == (status, [])
+
+
+def test_a_write_key_cannot_log_in(keys: KeyFile, client: TestClient) -> None:
+    assert log_in(client, keys.add("producer", [Scope.WRITE], [])).status_code == 403

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -251,3 +252,13 @@ def test_a_damaged_index_is_one_sentence(sound_pages: int, orders: Any, clew: Ru
     assert "cannot be read: database disk image is malformed." in errors
     assert "clew index rebuild" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(("command", "mask"), [("keys list", 0o077), ("pipeline status", 0o077), ("config", 0o022)])
+def test_files_in_the_data_directory_are_private(command: str, mask: int, tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        CliRunner().invoke(cli, [*command.split(), "--home", str(tmp_path)])
+        assert os.umask(0o022) == mask
+    finally:
+        os.umask(old)

@@ -75,3 +75,14 @@ def test_leftover_of_an_interrupted_build_is_discarded(index: Path) -> None:
     with build_and_swap(index) as index_writer:
         index_writer.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
     assert job_names(index) == ["nightly"]
+
+
+def test_keeps_the_newest_batches_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.index.writer._MAX_BATCHES", 3)
+    with IndexWriter(tmp_path / "index.sqlite") as index_writer:
+        for number in range(10):
+            index_writer.apply(f"app/{number}", ChangeSet(jobs=[JOB]))
+    database = connect_reader(tmp_path / "index.sqlite")
+    names = [row[0] for row in database.execute("select name from batches order by number")]
+    database.close()
+    assert names == ["app/7", "app/8", "app/9"]

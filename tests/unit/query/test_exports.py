@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec import structs
 
 from clew.query.exports import render_dot, render_mermaid, render_svg
 from clew.query.lineage import IndexFreshness, LineageEdge, LineageNode, LineageResult
+from clew.reports.html import render_page
 
 HOSTILE_NAMES = [
     '"]; click n0 href "javascript:alert(1)" %% ',
@@ -18,6 +23,9 @@ HOSTILE_NAMES = [
     '\\" ]; evil [label="x',
     "nul \0 and surrogate \ud800",
     "`markdown`",
+    "x| n9 --> n8 |y",
+    "line\u2028separator\x85 \\",
+    "]]>&lt;b&gt;",
 ]
 
 
@@ -32,7 +40,8 @@ def make_lineage(name: str) -> LineageResult:
 def test_mermaid(name: str) -> None:
     lines = render_mermaid(make_lineage(name)).splitlines()
     assert len(lines) == 4
-    assert [line.count('"') for line in lines] == [0, 2, 2, 0]
+    assert [line.count('"') for line in lines] == [0, 2, 2, 2]
+    assert lines[3].count("|") == 2
     assert not set("<>`") & set("".join(lines).replace("-->", ""))
 
 
@@ -47,6 +56,20 @@ def test_graphviz(name: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_svg(name: str) -> None:
-    root = ET.fromstring(render_svg(make_lineage(name)))
+    lineage = make_lineage(name)
+    kinds: Any = (structs.replace(edge, kind=name) for edge in lineage.edges)
+    root = ET.fromstring(render_svg(structs.replace(lineage, edges=tuple(kinds))))
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert tags == {"svg", "style", "path", "title", "g", "rect", "text"}
+
+
+def test_exported_html_allows_only_its_own_styles() -> None:
+    html = render_page("<b>title", render_svg(make_lineage("<style>x</style>")))
+    policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)[0]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+    styles = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    hashes = {b64encode(sha256(style.encode()).digest()).decode() for style in styles}
+    assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
+    assert len(hashes) == 2

@@ -1,6 +1,7 @@
 /** Access to the JSON documents: fetched from the server, or embedded in an exported page. */
 
 import { useEffect, useState } from "react";
+import { requireLogin } from "./login";
 import type { NotebookRunList, RunPage } from "./types";
 
 export interface Problem {
@@ -41,6 +42,7 @@ export async function fetchJson<T>(path: string, signal: AbortSignal): Promise<T
       detail: "It may have been stopped. Start it again with `clew serve`, then reload this page.",
     });
   });
+  if (response.status === 401) requireLogin();
   if (!response.ok) throw new ApiError(response.status, await readProblem(response));
   return (await response.json()) as T;
 }

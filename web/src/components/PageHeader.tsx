@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { hasSession, logOut } from "../api/login";
 import { urlFor, type View } from "../router";
 import controls from "./controls.module.css";
 import styles from "./PageHeader.module.css";
@@ -40,8 +41,18 @@ export function PageHeader({ view, isServed }: { view: View | null; isServed: bo
         </nav>
       )}
       {isServed && <SearchBox />}
+      {isServed && hasSession() && <LogOutButton />}
       <ThemeSwitch />
     </header>
+  );
+}
+
+function LogOutButton() {
+  const onClick = () => logOut().then(() => location.reload());
+  return (
+    <button type="button" className={controls.quiet} onClick={onClick}>
+      Log out
+    </button>
   );
 }
 
