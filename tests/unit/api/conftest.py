@@ -77,3 +77,9 @@ def web_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(static_files, "STATIC", folder)
     monkeypatch.setattr("clew.api.app.STATIC", folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def complete_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the search index: on a loaded machine, the first search would answer before it is complete."""
+    monkeypatch.setattr("clew.query.search_index._MAX_SYNC_REFRESH_SECONDS", 60.0)

@@ -213,11 +213,7 @@ def test_search_matches_substrings_and_sorts(shared_shop: Shop) -> None:
         ("jobs", "FRAUD", "daily.score", {"facets.sql.query": ["select * from <em>fraud</em>_cases"]}),
     ],
 )
-def test_full_text_search_highlights_matches(
-    shop: Shop, kind: str, word: str, name: str, highlights: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # On a loaded machine the first search would answer before the search index is complete.
-    monkeypatch.setattr("clew.query.search_index._MAX_SYNC_REFRESH_SECONDS", 60.0)
+def test_full_text_search_highlights_matches(shop: Shop, kind: str, word: str, name: str, highlights: Any) -> None:
     sql = {"sql": {"query": "select * from fraud_cases"}}
     shop.send([event("COMPLETE", 20, "score-1", "daily.score", job_facets=sql)])
     response = shop.client.get(f"/api/v2beta/search/{kind}?q={word}").json()
