@@ -63,17 +63,25 @@ _COLLECTOR_PATHS = {
 
 
 class CollectorDispatch:
-    """Passes events, monitoring and lifespan to the collector, all other requests to the API."""
+    """Passes events, monitoring and lifespan to the collector, all other requests to the API.
 
-    def __init__(self, api: ASGIApp, collector: ASGIApp) -> None:
+    `on_shutdown` is called when the server stops.
+    """
+
+    def __init__(self, api: ASGIApp, collector: ASGIApp, on_shutdown: Callable[[], None] = lambda: None) -> None:
         self._api = api
         self._collector = collector
+        self._on_shutdown = on_shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch a request."""
         paths = _COLLECTOR_PATHS.get(scope["method"], ()) if scope["type"] == "http" else ()
         is_collector = scope["type"] == "lifespan" or scope.get("path") in paths
-        await (self._collector if is_collector else self._api)(scope, receive, send)
+        try:
+            await (self._collector if is_collector else self._api)(scope, receive, send)
+        finally:
+            if scope["type"] == "lifespan":
+                self._on_shutdown()
 
 
 _POLICY = (

@@ -138,8 +138,13 @@ class AuthMiddleware:
         try:
             await self._app(connection, receive, send)
         finally:
-            if connection["type"] == "lifespan" and self._limited is not None:
-                self._limited.close()
+            if connection["type"] == "lifespan":
+                self.close()
+
+    def close(self) -> None:
+        """Close the applications of limited keys."""
+        if self._limited is not None:
+            self._limited.close()
 
     async def _log_in(self, request: Request) -> ASGIApp:
         """Start a session for the API key or JWT of the body, and set its cookie."""

@@ -65,7 +65,8 @@ def serve_all(
     limits = RequestLimits(accepts_invalid=server.accepts_invalid)
     collector = create_collector(log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state)
     api, read = build_app(home, lambda event: collector.appender.append([event]))
-    app = CollectorDispatch(AuthMiddleware(api, authenticator, partial(build_limited_app, home)), collector)
+    guarded = AuthMiddleware(api, authenticator, partial(build_limited_app, home))
+    app = CollectorDispatch(guarded, collector, guarded.close)
     fast_path = FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
     serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
 

@@ -124,7 +124,10 @@ or entity_key = '{_ANNOTATIONS_KEY}'
 when kind = 'run' then exists (select 1 from runs where runs.run_uuid = entity_key)
 else is_visible_io(entity_key) end"""  # noqa: S608
 # Lineage to a hidden dataset has edge sets of its own, whose columns are masked.
-_HIDDEN_EDGES = "case edge_set_id when '' then '' else 'hidden ' || edge_set_id end"
+HIDDEN_EDGE_SET: Final = "hidden "
+VISIBLE_EDGES: Final = "visible_edge_sets"
+HIDDEN_EDGES: Final = "hidden_edge_sets"
+_HIDDEN_EDGE_SET_ID = f"case edge_set_id when '' then '' else '{HIDDEN_EDGE_SET}' || edge_set_id end"
 _RULES: Final[dict[str, _TableRule]] = {
     "meta": _TableRule(),
     "batches": _TableRule(),
@@ -159,7 +162,7 @@ _RULES: Final[dict[str, _TableRule]] = {
         ends=("dataset_", "job_"),
         cleared=(
             ("dataset_", "dataset_version", "''"),
-            ("dataset_", "edge_set_id", _HIDDEN_EDGES),
+            ("dataset_", "edge_set_id", _HIDDEN_EDGE_SET_ID),
             ("job_", "session_id", "null"),
         ),
     ),
@@ -184,17 +187,20 @@ def limited_views(
     `source`: name of the schema with the tables. `function_prefix`: qualifies the functions.
     """
     for table in _TABLE.findall(schema):
-        columns, qualified = columns_of(table), f"{source}.{table}"
-        if table == "edge_sets":
-            query = _limited_edge_sets(qualified)
-        elif table == "dataset_aliases":
-            query = _limited_aliases(qualified)
-        else:
-            query = " union all ".join(_select(_RULES[table], columns, qualified))
-        query = _FUNCTIONS.sub(rf"{function_prefix}\1", query)
-        yield f"create temp view {table} as {query}"
+        for view, query in _limited_table(table, columns_of(table), f"{source}.{table}"):
+            yield f"create temp view {view} as " + _FUNCTIONS.sub(rf"{function_prefix}\1", query)
     for view, query in _VIEW.findall(schema):
         yield f"create temp view {view} as {query}"
+
+
+def _limited_table(table: str, columns: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and queries of the views of a table."""
+    if table == "edge_sets":
+        yield from _limited_edge_sets(source)
+    elif table == "dataset_aliases":
+        yield table, _limited_aliases(source)
+    else:
+        yield table, " union all ".join(_select(_RULES[table], columns, source))
 
 
 def _select(rule: _TableRule, columns: Sequence[str], table: str) -> Iterator[str]:
@@ -235,21 +241,28 @@ def _masked_if_hidden(namespace: str, name: str) -> tuple[str, str]:
     )
 
 
-def _limited_edge_sets(table: str) -> str:
-    sources = {
-        "is_visible(source_namespace)": "source_namespace, source_name, source_column",
-        "not is_visible(source_namespace)": f"""{_HIDDEN} as source_namespace,
-        opaque_name(source_namespace, source_name) as source_name,
-        {_MASKED_COLUMN.format("source_column")} as source_column""",
-    }
-    with_text = "edge_set_id", "is_visible(source_namespace)"
-    targets = {"edge_set_id": '"column"', _HIDDEN_EDGES: _MASKED_COLUMN.format('"column"')}
-    return " union all ".join(
-        f"""select {edge_set} as edge_set_id, edge_position, {column} as "column", {source_columns},
-        type, subtype, {"description" if (edge_set, condition) == with_text else "null as description"}, masking
-        from {table} where {condition}"""  # noqa: S608
-        for edge_set, column in targets.items()
-        for condition, source_columns in sources.items()
+def _limited_edge_sets(table: str) -> Iterator[tuple[str, str]]:
+    """Yield views of the edges to visible and to hidden datasets, for lookups by id, and the view of both."""
+    namespace, name = _masked_if_hidden("source_namespace", "source_name")
+    masked_source = _MASKED_COLUMN.format("source_column")
+    for view, column, text in (
+        (VISIBLE_EDGES, '"column"', "case when is_visible(source_namespace) then description end"),
+        (HIDDEN_EDGES, _MASKED_COLUMN.format('"column"'), "null"),
+    ):
+        yield (
+            view,
+            f"""select edge_set_id, edge_position, {column} as "column",
+            {namespace} as source_namespace, {name} as source_name,
+            case when is_visible(source_namespace) then source_column else {masked_source} end as source_column,
+            type, subtype, {text} as description, masking from {table}""",  # noqa: S608
+        )
+    names = 'edge_set_id, edge_position, "column", source_namespace, source_name, source_column, type, subtype'
+    hidden_names = names.replace("edge_set_id", f"'{HIDDEN_EDGE_SET}' || edge_set_id", 1)
+    yield (
+        "edge_sets",
+        f"""select {names}, description, masking from {table} where is_visible(source_namespace)
+        union all select {names}, description, masking from {VISIBLE_EDGES} where source_namespace = {_HIDDEN}
+        union all select {hidden_names}, description, masking from {HIDDEN_EDGES}""",  # noqa: S608
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from clew.api.app import CollectorDispatch
 from clew.api.middleware import AuthMiddleware
 from clew.server.auth import Authenticator, KeyFile, Scope
 
@@ -119,3 +121,21 @@ def test_an_invalid_login_sets_no_cookie(body: bytes, status: int, keys: KeyFile
 
 def test_a_write_key_cannot_log_in(keys: KeyFile, client: TestClient) -> None:
     assert log_in(client, keys.add("producer", [Scope.WRITE], [])).status_code == 403
+
+
+@pytest.mark.parametrize("has_collector", [False, True])
+def test_closes_the_applications_of_limited_keys(has_collector: bool, keys: KeyFile) -> None:
+    closed = []
+    routes = [Route(path, echo_method) for path in PATHS]
+
+    def build(namespaces: tuple[str, ...]) -> tuple[Starlette, Callable[[], None]]:
+        return Starlette(routes=routes), lambda: closed.append(namespaces)
+
+    guarded: Any = AuthMiddleware(Starlette(routes=routes), Authenticator(keys), build)
+    app = CollectorDispatch(guarded, Starlette(), guarded.close) if has_collector else guarded
+    with TestClient(app) as client:
+        for number in range(18):
+            headers = {"authorization": f"Bearer {keys.add(str(number), [Scope.READ], [f'n{number}'])}"}
+            assert client.get("/api/v1/namespaces", headers=headers).status_code == 200
+        assert closed == [("n0",), ("n1",)]
+    assert len(closed) == 18

@@ -226,10 +226,6 @@ _WRITES = KeyedQuery.by_name(
     from {0} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
     ) writes order by created_at, seq"""
 )
-_EDGES = KeyedQuery.by_id(
-    """select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description, masking
-    from edge_sets where edge_set_id {} order by edge_set_id, edge_position"""
-)
 _QUALITY = ", ".join(QualityRecord._fields)
 # The results of a run count before those of the dataset in the same event.
 _QUALITY_ORDER = "coalesce(order_time, 0) {0}, seq {0}, facet_type {0}"
@@ -534,10 +530,6 @@ class EntityQueries(IndexConnection):
             found = {schema_id: self.pending.find_schema(schema_id) for schema_id in wanted if schema_id not in schemas}
             schemas |= {schema_id: fields for schema_id, fields in found.items() if fields is not None}
         return schemas
-
-    def asserted_edges(self, edge_set_ids: Collection[str]) -> Iterator[AssertedEdge]:
-        """Yield the edges of edge sets."""
-        return map(AssertedEdge._make, self.stream(*_EDGES.bind(edge_set_ids)))
 
     def decode_facets(self, *bodies: bytes | None) -> Facets:
         """Decode the facets of blobs, without deleted ones; of several with the same name, the last received counts."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 from zlib import crc32
 
 from clew.index.backends.base import Row
 from clew.index.encoding import DATASETS, split_key
 from clew.index.queries.connection import ALIASES_CTE
-from clew.index.queries.entities import NO_LIMIT, Facets, Name
+from clew.index.queries.entities import NO_LIMIT, AssertedEdge, Facets, KeyedQuery, Name
 from clew.index.queries.lists import PageQueries
+from clew.index.visibility import HIDDEN_EDGE_SET, HIDDEN_EDGES, VISIBLE_EDGES
 
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
 
@@ -72,6 +74,16 @@ ENTITY_FINGERPRINTS = f"""select 'dataset' as kind, namespace, name, last_seq * 
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity_key = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
+
+
+def _edges_of(table: str) -> KeyedQuery:
+    return KeyedQuery.by_id(
+        f"""select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description,
+        masking from {table} where edge_set_id {{}} order by edge_set_id, edge_position"""  # noqa: S608
+    )
+
+
+_EDGES, _VISIBLE_EDGES, _HIDDEN_EDGES = (_edges_of(table) for table in ("edge_sets", VISIBLE_EDGES, HIDDEN_EDGES))
 
 
 class IndexReader(PageQueries):
@@ -255,3 +267,15 @@ class IndexReader(PageQueries):
             namespace, name, *_ = split_key(row["entity_key"])
             changed.append(((namespace or "", name or ""), row["last_seq"], self.decode_facets(row["body"])))
         return changed
+
+    def asserted_edges(self, edge_set_ids: Collection[str]) -> Iterator[AssertedEdge]:
+        """Yield the edges of edge sets."""
+        if self.mask is None:
+            return map(AssertedEdge._make, self.stream(*_EDGES.bind(edge_set_ids)))
+        # The view of both would read all edges to hidden datasets.
+        hidden = [name.removeprefix(HIDDEN_EDGE_SET) for name in edge_set_ids if name.startswith(HIDDEN_EDGE_SET)]
+        visible = [name for name in edge_set_ids if not name.startswith(HIDDEN_EDGE_SET)]
+        return chain(
+            map(AssertedEdge._make, self.stream(*_VISIBLE_EDGES.bind(visible))),
+            (AssertedEdge(HIDDEN_EDGE_SET + name, *rest) for name, *rest in self.stream(*_HIDDEN_EDGES.bind(hidden))),
+        )
