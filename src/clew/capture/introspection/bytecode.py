@@ -6,7 +6,7 @@ import dis
 import functools
 import inspect
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 _MAX_CACHED = 5000
+_MAX_DECODED = 32
 WHOLE_CODE: Span = (0, sys.maxsize)
 
 _STATEMENT_ENDS = (
@@ -99,6 +100,22 @@ def cached_by_code(
     return cached
 
 
+# The instructions of the codes that ran last: a call site needs those around it, and decoding a script takes long.
+_decoded: dict[int, tuple[CodeType, list[int], list[dis.Instruction]]] = {}
+
+
+def _instructions(code: CodeType, span: Span = WHOLE_CODE) -> list[dis.Instruction]:
+    """Return the instructions within a span."""
+    entry = _decoded.get(id(code))
+    if entry is None:
+        if len(_decoded) >= _MAX_DECODED:
+            _decoded.clear()
+        steps = list(dis.get_instructions(code))
+        entry = _decoded[id(code)] = (code, [step.offset for step in steps], steps)
+    _, offsets, steps = entry
+    return steps[bisect_left(offsets, span[0]) : bisect_right(offsets, span[1])]
+
+
 @cached_by_code
 def bytecode_statements(code: CodeType) -> list[BytecodeStatement]:
     """Return the statements of a code object in order."""
@@ -111,7 +128,7 @@ def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
     attributes: list[NameLoad] = []
     stores: list[str] = []
     before: list[dis.Instruction] = []
-    for instruction in dis.get_instructions(code):
+    for instruction in _instructions(code):
         name = instruction.opname
         if name in _LOADS or "LOAD_FAST" in name:
             loads += [NameLoad(instruction.offset, loaded) for loaded in _loaded_names(instruction)]
@@ -198,9 +215,9 @@ def is_result_kept(code: CodeType, instruction: int) -> bool:
         return False
     # The number of values above the result on the stack, and whether the result is an item of a display.
     above, is_item, target = 0, False, 0
-    for step in dis.get_instructions(code):
+    for step in _instructions(code, (instruction + 1, sys.maxsize)):
         name = step.opname
-        if step.offset <= instruction or step.offset < target or name in _CALL_PREFIXES:
+        if step.offset < target or name in _CALL_PREFIXES:
             continue
         if name == "JUMP_FORWARD" or (name.endswith("_OR_POP") and not above):
             # `x = df["a"].sum() if known else 0` and `df["a"].sum() or 0`
@@ -256,12 +273,12 @@ def _stack_use(step: dis.Instruction) -> tuple[int, int]:
 def _called_name(code: CodeType, call: int) -> str | None:
     """Return the name of the function of a call with positional arguments; None for a method."""
     spans = operand_spans(code, call)
-    before = [
-        step
-        for step in dis.get_instructions(code)
-        if spans and step.offset < spans[0][0] and step.opname not in ("PUSH_NULL", "NOP", "EXTENDED_ARG")
-    ]
-    return str(before[-1].argval) if before and before[-1].opname in ("LOAD_NAME", "LOAD_GLOBAL") else None
+    if not spans:
+        return None
+    # At most a load, its prefixes and a null.
+    before = _instructions(code, (spans[0][0] - 32, spans[0][0] - 1))
+    loads = [step for step in before if step.opname not in ("PUSH_NULL", "NOP", "EXTENDED_ARG", "CACHE")]
+    return str(loads[-1].argval) if loads and loads[-1].opname in ("LOAD_NAME", "LOAD_GLOBAL") else None
 
 
 def _is_reentrant(code: CodeType) -> bool:
@@ -272,8 +289,13 @@ def _is_reentrant(code: CodeType) -> bool:
 
 
 def _is_in_loop(code: CodeType, instruction: int) -> bool:
-    jumps = (jump for jump in dis.get_instructions(code) if jump.opcode in dis.hasjrel or jump.opcode in dis.hasjabs)
-    return any(jump.argval <= instruction <= jump.offset for jump in jumps)
+    return any(start <= instruction <= end for start, end in _loops(code))
+
+
+@cached_by_code
+def _loops(code: CodeType) -> list[Span]:
+    jumps = [jump for jump in _instructions(code) if jump.opcode in dis.hasjrel or jump.opcode in dis.hasjabs]
+    return [(jump.argval, jump.offset) for jump in jumps if jump.argval <= jump.offset]
 
 
 def _assigned_names(statement: BytecodeStatement) -> tuple[str, ...]:
@@ -303,7 +325,7 @@ def store_target_span(code: CodeType, instruction: int, start: int) -> Span | No
     """Return the span that computes `df.loc[...]` in `df.loc[...] = value`; `start` is that of the statement."""
     if dis.opname[code.co_code[instruction]] not in _CONTAINER_STORES:
         return None
-    positions = _source_positions(code)
+    positions = source_positions(code)
     whole = positions[instruction // 2]
     inside = [
         offset
@@ -314,7 +336,8 @@ def store_target_span(code: CodeType, instruction: int, start: int) -> Span | No
 
 
 @cached_by_code
-def _source_positions(code: CodeType) -> list[Any]:
+def source_positions(code: CodeType) -> list[Any]:
+    """Return the positions of all instructions of a code object."""
     return list(code.co_positions())
 
 
@@ -330,7 +353,7 @@ def operand_spans(code: CodeType, instruction: int) -> list[Span]:
     # The offset of a running call is that of its last inline cache entry.
     running = statement_at(bytecode_statements(code), instruction)
     first = running.start if running is not None else 0
-    before = [step for step in dis.get_instructions(code) if first <= step.offset <= instruction]
+    before = _instructions(code, (first, instruction))
     consumer = before.pop()
     count = int(consumer.arg or 0) if consumer.opname in _CALLS else _OPERATORS.get(consumer.opname, 0)
     while before and before[-1].opname in _CALL_PREFIXES:
@@ -349,7 +372,7 @@ def operand_spans(code: CodeType, instruction: int) -> list[Span]:
 
 def mapping_value_spans(code: CodeType, span: Span) -> list[Span]:
     """Return the spans that compute the values of a dict literal `{"a": ..., "b": ...}`, in order."""
-    before = [step for step in dis.get_instructions(code) if span[0] <= step.offset <= span[1]]
+    before = _instructions(code, span)
     builder = before.pop()
     is_by_names = builder.opname == "BUILD_CONST_KEY_MAP"
     if not is_by_names and builder.opname != "BUILD_MAP":
@@ -391,17 +414,12 @@ def _code_constants(code: CodeType) -> list[tuple[int, CodeType]]:
     """Return the code objects that a code object loads, with the offsets of the instructions."""
     if not any(inspect.iscode(constant) for constant in code.co_consts):
         return []
-    instructions = dis.get_instructions(code)
-    return [(item.offset, item.argval) for item in instructions if inspect.iscode(item.argval)]
+    return [(step.offset, step.argval) for step in _instructions(code) if inspect.iscode(step.argval)]
 
 
 def constant_ids_within(code: CodeType, span: Span) -> frozenset[int]:
     """Return the ids of constants loaded within a span, including items of tuples."""
-    loaded = [
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in _CONSTANTS and span[0] <= instruction.offset <= span[1]
-    ]
+    loaded = [instruction.argval for instruction in _instructions(code, span) if instruction.opname in _CONSTANTS]
     items = [item for constant in loaded if isinstance(constant, tuple) for item in constant]
     return frozenset(map(id, (*loaded, *items)))
 
@@ -422,7 +440,7 @@ def _find_literal_sequences(code: CodeType) -> Iterator[tuple[int, ...]]:
         if isinstance(constant, tuple):
             yield tuple(map(id, constant))
     loaded: list[int] = []
-    for instruction in dis.get_instructions(code):
+    for instruction in _instructions(code):
         if instruction.opname in _CONSTANTS:
             loaded.append(id(instruction.argval))
             continue

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import linecache
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew.capture.introspection.bytecode import cached_by_code
+from clew.capture.introspection.bytecode import cached_by_code, source_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,8 +199,10 @@ class Position(NamedTuple):
 @cached_by_code
 def position_of(code: CodeType, instruction: int) -> Position | None:
     """Return the position of an instruction, or None if its code has none."""
-    unknown = (None, None, None, None)
-    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None), unknown)
+    positions = source_positions(code)
+    if instruction // 2 >= len(positions):
+        return None
+    line, end_line, column, end_column = positions[instruction // 2]
     if line is None or end_line is None:
         return None
     return Position(code.co_filename, line, end_line, column or 0, end_column or 0)
