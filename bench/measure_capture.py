@@ -6,6 +6,7 @@ python -m bench.measure_capture [EVENTS]
 from __future__ import annotations
 
 import os
+import statistics
 
 from bench.capture import (
     ELEMENT_LOOPS,
@@ -18,6 +19,7 @@ from bench.capture import (
     prepare_mask,
 )
 from bench.figures import Report
+from bench.notebooks import LIBRARIES, measure_notebook, write_notebook
 from bench.rounds import parse_run_size, scratch_folder
 
 from clew.capture.diagnostics import error_counts
@@ -47,6 +49,14 @@ def main() -> None:
         for name, source in ELEMENT_LOOPS.items():
             ratio = measure_element_loop(source, run_size.scale(10_000, minimum=5_000), run_size.scale(5, minimum=3))
             report.check_max(f"loop of {name}: CPU with / without", ratio, 1.5)
+        ratios = []
+        for library in LIBRARIES:
+            notebook = folder / f"{library}_rides.py"
+            write_notebook(notebook, library)
+            plain, captured = measure_notebook(notebook, folder / "streams", run_size.scale(5, minimum=1))
+            report.log(f"notebook of 59 cells, {library}: {plain:.2f} s without capture, x{captured / plain:.2f}")
+            ratios.append(captured / plain)
+        report.check_max("notebooks of 59 cells, median: CPU with / without", statistics.median(ratios), 1.10)
         narrow, wide = (measure_overhead(prepare_mask(columns), 100, repeats)[1] for columns in (50, 5_000))
         report.log(f"df[mask] of 50 columns +{narrow * 1e6:.1f} µs, of 5,000 +{wide * 1e6:.1f}")
         report.check_max("df[mask]: additional time with 5,000 columns / with 50", wide / narrow, 1.5)

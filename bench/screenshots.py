@@ -6,6 +6,8 @@ python -m bench.screenshots
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,8 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from bench.browser import fill_shop, open_browser, serve_page
+from bench.notebooks import write_notebook
+from playwright.sync_api import Browser
 
 from clew.data_dir import DataDir
 from clew.query.graph.nodes import Node
@@ -33,18 +37,36 @@ SCREENSHOTS: dict[str, tuple[str, ColorScheme]] = {
 }
 
 
+# Of a notebook with 59 cells.
+NOTEBOOK_SCREENSHOTS: dict[str, tuple[str, ColorScheme]] = {"notebook": ("", "light")}
+
+
 def main() -> None:
     """Write all screenshots."""
-    with _temporary_home() as home, open_browser() as chromium:
-        fill_shop(home)
-        with serve_page(home) as url:
-            for name, (fragment, scheme) in SCREENSHOTS.items():
-                page = chromium.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
-                page.goto(f"{url}{fragment}")
-                page.wait_for_selector("main > :not([aria-busy])")
-                page.wait_for_load_state("networkidle")
-                page.screenshot(path=IMAGES / f"{name}.png")
-                page.close()
+    with open_browser() as chromium:
+        for fill, screenshots in ((fill_shop, SCREENSHOTS), (_run_notebook, NOTEBOOK_SCREENSHOTS)):
+            with _temporary_home() as home:
+                fill(home)
+                with serve_page(home) as url:
+                    for name, (fragment, scheme) in screenshots.items():
+                        _take_screenshot(chromium, f"{url}{fragment}", scheme, IMAGES / f"{name}.png")
+
+
+def _take_screenshot(chromium: Browser, url: str, scheme: ColorScheme, path: Path) -> None:
+    page = chromium.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
+    page.goto(url)
+    page.wait_for_selector("main > :not([aria-busy])")
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=path)
+    page.close()
+
+
+def _run_notebook(home: DataDir) -> None:
+    """Run a notebook of 59 cells under capture, and ingest its events."""
+    notebook = home.root / "rides.py"
+    write_notebook(notebook, "polars")
+    for arguments in (("run", "--home", home.root, notebook), ("pipeline", "run", "--home", home.root)):
+        subprocess.run([sys.executable, "-m", "clew", *arguments], cwd=home.root, check=True)
 
 
 @contextmanager

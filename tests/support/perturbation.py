@@ -310,7 +310,7 @@ def _permute(values: Any, rng: Any) -> Any:
     if values.dtype.kind == "b":
         return rng.random(len(values)) < 0.5
     if all(isinstance(value, str | float) for value in values):
-        return [f"{value}{rng.choice(['', 'p', 'q'])}" for value in values]
+        return [None if rng.random() < 0.2 else f"{value}{rng.choice(['', 'p', 'q'])}" for value in values]
     return rng.permutation(values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -18,8 +19,9 @@ from msgspec import Struct
 from clew.capture.diagnostics import record_error
 from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
-from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement
+from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_read
 from clew.capture.introspection.user_code import guard, innermost_user_frame, is_user_code, strip_frame
+from clew.capture.lineage.datasets import dataset_at
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, get_state
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -29,7 +31,14 @@ from clew.capture.lineage.operations import (
     read_record,
     write_record,
 )
-from clew.capture.lineage.provenance import Provenance, SeriesLineage, apply_direct, array_provenance, union
+from clew.capture.lineage.provenance import (
+    Provenance,
+    SeriesLineage,
+    apply_direct,
+    array_provenance,
+    attach_to_array,
+    union,
+)
 from clew.capture.lineage.transformations import INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
@@ -130,13 +139,22 @@ class Backend(ABC):
         """Record that a call read a frame from the file or the files of its first argument."""
         source = call.first_argument()
         paths = source if isinstance(source, (list, tuple)) else [source]
-        self.record(call, read_record(call.name, paths, self.snapshot(call.result)), call.result)
+        version = self.snapshot(call.result)
+        provenance = text_provenance(call, source)
+        if provenance:
+            edges = ExplicitEdges(dict.fromkeys(version.columns, provenance))
+            self.record(call, OperationRecord(call.name, "creation", version, edges), call.result)
+        else:
+            self.record(call, read_record(call.name, paths, version), call.result)
 
     def record_write(self, call: Call) -> None:
         """Record that a call wrote its receiver to the file of its first argument."""
-        operation = write_record(call.name, call.first_argument(), version_of_frame(call.receiver))
+        version = version_of_frame(call.receiver)
+        operation = write_record(call.name, call.first_argument(), version)
         if operation is not None:
             self.record(call, operation)
+        else:
+            record_text(call, call.first_argument(), version)
 
 
 def get_backend(name: str) -> Backend:
@@ -557,6 +575,24 @@ def statement_provenance(call: Call, scope: str | Span | None = None) -> Provena
     read_versions = {version for read in current for version, _ in read}
     values = [_loaded_provenance(value, read_versions) for value, _ in loaded_values(call.caller, scope)]
     return apply_direct(union(*reads, *values), TRANSFORMATION | INFERRED)
+
+
+def record_text(call: Call, target: Any, version: FrameVersion) -> None:
+    """Record that a call returned a frame as text, or wrote it into a buffer."""
+    if isinstance(call.result, (str, bytes)):
+        record_read(call.caller, version)
+    elif target is not None:
+        # An object of the user may have no weak references.
+        with contextlib.suppress(TypeError):
+            attach_to_array(target, version.fields(), version)
+
+
+def text_provenance(call: Call, source: Any) -> Provenance:
+    """Return the provenance of a text or a buffer that a call reads; empty for a file."""
+    if isinstance(source, (list, tuple)) or dataset_at(source) is not None:
+        return {}
+    known = array_provenance(source)
+    return apply_direct(known, TRANSFORMATION | INFERRED) if known else statement_provenance(call, call.name)
 
 
 def _loaded_provenance(value: Any, read_versions: set[FrameVersion]) -> Provenance | None:

@@ -339,8 +339,11 @@ class StatementRecorder:
         """Record CREATE TABLE and CREATE VIEW."""
         from sqlglot import expressions as exp
 
+        if tree.kind not in ("TABLE", "VIEW"):
+            # Such as a macro or an index, whose names are no tables.
+            return
         name = self._name(tree.this)
-        if tree.kind not in ("TABLE", "VIEW") or (tree.args.get("exists") and self._database.has_table(name)):
+        if tree.args.get("exists") and self._database.has_table(name):
             return
         definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
         columns = [item.name for item in definitions if isinstance(item, exp.ColumnDef | exp.Identifier)]

@@ -167,6 +167,8 @@ STATEMENTS = {
     "several": "con.execute('create table s as from tips; create view t as select * from s;')",
     "rename column": "con.execute('create table t as select tip as x, bill from tips; alter table t rename x to tip')",
     "rename": "con.execute('create table s as from tips'); con.execute('alter table s rename to t')",
+    "macro": "con.execute('create macro twice(x) as x * 2'); con.execute('create table t as from tips')\n"
+    "con.execute('create index by_tip on t (tip)')",
     "cursor": "con.cursor().execute('create table t as from tips')",
     "table": "con.execute('create table s as from tips'); con.table('s').to_table('t')",
     "arrow": "arrow = con.sql('from tips').to_arrow_table(); con.execute('create table t as from arrow')",

@@ -11,7 +11,7 @@ from pandas.api.extensions import ExtensionArray
 from pandas.io.json._json import JsonReader
 from pandas.io.parsers.readers import TextFileReader
 
-from clew.capture.backends.base import Call, record_operation
+from clew.capture.backends.base import Call, record_operation, record_text, text_provenance
 from clew.capture.backends.pandas.call import (
     argument_span,
     infer_from_statement,
@@ -34,7 +34,7 @@ from clew.capture.backends.sql_lineage import connection_database
 from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.emit.column_metrics import measure_file
 from clew.capture.introspection.bytecode import mapping_value_spans
-from clew.capture.introspection.read_tracking import columns_read_for
+from clew.capture.introspection.read_tracking import columns_read_for, record_read
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, index_names
 from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, external_version, record_written
@@ -112,7 +112,9 @@ def _fields_from_data(data: Any, frame: Any, call: Call, function_name: str) -> 
         return zip_by_position(list(frame.columns), by_column) | _index_argument_levels(call, names)
     if _is_row_list(data):
         return _fields_from_rows(data, list(frame.columns), call, function_name) | _index_argument_levels(call, names)
-    provenance = provenance_of(data) if isinstance(data, (list, tuple, np.ndarray)) else {}
+    is_empty = data is None or is_scalar(data) or isinstance(data, range)
+    # Of an iterator, such as `zip` or the items of a Counter, only the reads are known.
+    provenance = provenance_of(data) if isinstance(data, (list, tuple, np.ndarray)) else {} if is_empty else None
     if provenance is None:
         provenance = apply_direct(infer_from_statement(call, function_name), TRANSFORMATION)
     # The source of each column of an array or list is unknown.
@@ -232,6 +234,9 @@ def trace_read_chunk(call: Call) -> None:
 
 def _record_read(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -> OperationRecord:
     labels = [*index_names(frame.index), *frame.columns]
+    text = {} if sources else text_provenance(call, _path_argument(call, _SOURCE_NAMES))
+    if text:
+        return record_created(call, ExplicitEdges(dict.fromkeys(labels, text)), frame=frame)
     # The table of each column is unknown for a query over several tables.
     step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
     fields: dict[Hashable, Provenance] = {
@@ -290,6 +295,7 @@ def trace_write(call: Call) -> None:
     table = _qualify_table(target, call.kwargs.get("schema"))
     dataset = table_dataset(connection, table) if connection is not None else dataset_at(target)
     if dataset is None:
+        record_text(call, target, call.pre_state)
         return
     frame, version = call.receiver, call.pre_state
     written = external_version(dataset)
@@ -319,9 +325,11 @@ def trace_series_write(call: Call) -> None:
     """Trace series.to_csv and similar: a file with one column."""
     target = _path_argument(call, _TARGET_NAMES)
     dataset = dataset_at(target)
-    if dataset is None:
-        return
     lineage, series = call.pre_state, call.receiver
+    if dataset is None:
+        if isinstance(call.result, str):
+            record_read(call.caller, lineage.combined())
+        return
     written = external_version(dataset)
     written.columns = [series.name]
     written.shape = (len(series), 1)

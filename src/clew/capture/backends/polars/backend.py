@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Iterator
+from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import structs
@@ -64,6 +64,9 @@ _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "
 # Return Python values, arrays or Arrow data.
 _COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
 _ROW_CONDITIONS = frozenset(["filter", "remove"])
+_EXPRESSION_METHODS = frozenset(
+    "with_columns with_columns_seq select select_seq filter remove sort group_by unique drop_nulls".split()
+)
 _COMPUTING_METHODS = frozenset(["with_columns", "with_columns_seq", "select", "select_seq", "agg"])
 _LEAVING_METHODS = frozenset(
     "rows row iter_rows rows_by_key item to_dict to_dicts to_numpy to_arrow to_torch to_jax iter_slices".split()
@@ -93,7 +96,8 @@ class PolarsBackend(Backend):
         polars, patches = self.module, self._patches
         for owner in (polars.DataFrame, polars.LazyFrame):
             for name in (*public_methods(owner, _IGNORED_METHODS), "__getitem__", "__init__"):
-                patches.method(owner, name, Tracing(_trace_method, prepare=_keep_iterators))
+                prepare = _keep_generators if name in _EXPRESSION_METHODS else None
+                patches.method(owner, name, Tracing(_trace_method, prepare=prepare))
         for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
             if hasattr(polars.Series, name):
                 patches.method(polars.Series, name, Tracing(_trace_series_method))
@@ -113,7 +117,7 @@ class PolarsBackend(Backend):
         for owner in (*owners, sys.modules["polars.lazyframe.group_by"].LazyGroupBy):
             for name in ("agg", "len", "head", "tail", "map_groups", "__iter__", *_GROUP_AGGREGATES):
                 if name in vars(owner):
-                    patches.method(owner, name, Tracing(_trace_groupby, prepare=_keep_iterators))
+                    patches.method(owner, name, Tracing(_trace_groupby, prepare=_keep_generators))
         for owner in [value for name, value in vars(groups).items() if name.endswith("GroupByIter")]:
             patches.method(owner, "__next__", Tracing(_trace_next_group))
 
@@ -217,21 +221,19 @@ class PendingOperation(NamedTuple):
         return version
 
 
-def _keep_iterators(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Keep the items of iterators among the arguments while polars consumes them: `select(f(name) for name in names)`.
+def _keep_generators(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keep the items of generators among the arguments while polars consumes them: `select(f(name) for name in names)`.
 
-    An iterator of a built-in type, so that no frame of clew is in the traceback of an error in a generator.
+    The replacement has a built-in type, so that no frame of clew is in the traceback of an error in a generator.
     """
-    if not any(isinstance(value, Iterator) for value in call.args):
-        return call.args, call.kwargs
-    kept: list[Any] = []
-    passed: list[Any] = []
-    for value in call.args:
-        items: Any = [] if isinstance(value, Iterator) else value
-        passed.append(map(functools.partial(_keep, items), value) if isinstance(value, Iterator) else value)
-        kept.append(items)
-    call.args = tuple(kept)
-    return tuple(passed), call.kwargs
+    passed = call.args
+    if any(isinstance(value, GeneratorType) for value in passed):
+        call.args = tuple([] if isinstance(value, GeneratorType) else value for value in passed)
+        passed = tuple(
+            map(functools.partial(_keep, items), value) if isinstance(value, GeneratorType) else value
+            for items, value in zip(call.args, passed, strict=True)
+        )
+    return passed, call.kwargs
 
 
 def _keep(items: list[Any], item: Any) -> Any:

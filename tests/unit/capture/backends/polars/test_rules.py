@@ -229,6 +229,7 @@ INFERRED_VERBS = {
     "map_groups": "df.group_by('k').map_groups(lambda group: group)",
     "struct": "df.select(s=pl.struct('v', 'k')).with_columns(t='s').select(pl.col('t').struct.field('v'))",
     "to_struct": "df.select('v', 'k').to_struct('s').struct.unnest()",
+    "text": "pl.read_csv(io.StringIO(df.write_csv()))",
     "to pandas": "pd.DataFrame(df.to_dicts())",
 }
 
@@ -238,7 +239,7 @@ def test_verbs_lead_to_the_file(tmp_path: Path, *, is_exact: bool) -> None:
     (tmp_path / "t.csv").write_text("d,k,v\n2020-01-01,a,1\n2020-01-02,b,2\n")
     df = pl.read_csv(tmp_path / "t.csv", try_parse_dates=True)
     for name, code in (VERBS if is_exact else INFERRED_VERBS).items():
-        out = eval(compile(code, "<cell>", "eval"), {"df": df, "pl": pl, "pd": pd})
+        out = eval(compile(code, "<cell>", "eval"), {"df": df, "pl": pl, "pd": pd, "io": io})
         found = [edge for edge in clew.lineage(out).edges() if edge.column == "v"]
         assert {edge.source for edge in found} == {f"file:{tmp_path}/t.csv"}, name
         assert "v" in {edge.source_column for edge in found}, name
@@ -330,3 +331,19 @@ def test_functions_that_fold_columns_are_opaque() -> None:
     df = pl.DataFrame({"a": [1, 2], "b": [3, 4]})
     out = df.select(z=pl.fold(pl.lit(0), lambda total, column: total + column, [pl.col("a", "b")]))
     assert {(edge.source_column, edge.opaque) for edge in clew.lineage(out).edges()} == {("a", True), ("b", True)}
+
+
+def test_buffers_are_written_and_read_again() -> None:
+    frame = pl.DataFrame({"a": [1, 2]})
+    start, buffer = clew.version(frame, name="frame"), io.BytesIO()
+    frame.write_parquet(buffer)
+    buffer.seek(0)
+    edges = clew.lineage(pl.read_parquet(buffer), until=[start]).edges()
+    assert [(edge.source, edge.source_column, edge.opaque) for edge in edges] == [("frame", "a", True)]
+
+
+def test_errors_in_generators_have_no_frames_of_capture() -> None:
+    frame = pl.DataFrame({"a": [1, 2]})
+    with pytest.raises(ZeroDivisionError) as raised:
+        frame.select(pl.col("a") / (1 // 0) for _ in "a")
+    assert not [entry for entry in raised.traceback if "clew/capture" in str(entry.path)]
