@@ -159,14 +159,20 @@ def format_job_version(version: model.JobVersion) -> Document:
     }
 
 
-def format_dataset_base(dataset: model.CatalogDataset) -> Document:
-    """Convert the common fields of a dataset."""
+def _dataset_head(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
     return {
         "id": _entity_id(dataset.namespace, dataset.name),
         "type": "DB_TABLE",
         "name": dataset.name,
         "physicalName": dataset.physical_name,
         "createdAt": dataset.created_at,
+    }
+
+
+def format_dataset_base(dataset: model.CatalogDataset) -> Document:
+    """Convert the common fields of a dataset."""
+    return {
+        **_dataset_head(dataset),
         "updatedAt": dataset.updated_at,
         "namespace": dataset.namespace,
         "sourceName": dataset.source,
@@ -193,11 +199,7 @@ def format_dataset(dataset: model.CatalogDataset) -> Document:
 def format_dataset_version(version: model.DatasetVersion) -> Document:
     """Convert a dataset version."""
     return {
-        "id": _entity_id(version.namespace, version.name),
-        "type": "DB_TABLE",
-        "name": version.name,
-        "physicalName": version.physical_name,
-        "createdAt": version.created_at,
+        **_dataset_head(version),
         "version": version.version,
         "namespace": version.namespace,
         "sourceName": version.source,

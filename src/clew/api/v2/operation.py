@@ -132,7 +132,7 @@ def encode_cursor(*values: object) -> str:
 
 @dataclass(frozen=True)
 class OperationContext:
-    """What a handler needs besides the parameters of the request."""
+    """Data sources of a handler."""
 
     resources: QueryResources
     index: IndexReader
