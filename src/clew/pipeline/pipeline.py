@@ -226,7 +226,7 @@ def open_pipeline(
         lake.create_or_validate(facet_order)
         repair_checkpoint(home, lake, on_progress)
         checkpoint = Checkpoint(home.checkpoint)
-        must_rebuild = _index_is_missing(home, lake) or rebuild or checkpoint.must_reindex
+        must_rebuild = rebuild or checkpoint.must_reindex or _index_is_missing(home, lake)
         on_progress("Starting Spark")
         session = get_session(home, spark, master=master, conf=conf)
         if must_rebuild:

@@ -40,6 +40,11 @@ def recover_index(home: DataDir, on_progress: ProgressCallback) -> Iterator[None
     marker.unlink(missing_ok=True)
 
 
+def request_index_check(home: DataDir) -> None:
+    """Make the next pipeline check the structure of the index."""
+    (home.root / _UNCLEAN_MARKER).touch()
+
+
 def _find_open_error(backend: SqliteBackend) -> str | None:
     try:
         if backend.path.exists():
