@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -15,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clew import __version__
-from clew.errors import MissingExtraError, UsageError
+from clew.errors import ClewError, MissingExtraError, UsageError
 
 
 class _Command(NamedTuple):
@@ -104,7 +105,7 @@ class _LazyGroup(click.Group):
         with (
             _handle_broken_pipe_and_interrupt(),
             _name_missing_extra(),
-            _report_damaged_index(),
+            _report_damaged_files(),
             _check_argument_encoding(),
         ):
             return super().invoke(ctx)
@@ -151,17 +152,30 @@ def _name_missing_extra() -> Iterator[None]:
 
 
 @contextmanager
-def _report_damaged_index() -> Iterator[None]:
-    """Report an error of SQLite in one sentence."""
+def _report_damaged_files() -> Iterator[None]:
+    """Report an error of SQLite, or of a file of the lake, in one sentence."""
     try:
         yield
     except Exception as error:
-        # Not by its class: most commands do not import sqlite3.
-        if type(error).__module__ != "sqlite3":
-            raise
-        from clew.index.backends.sqlite import DamagedIndexError
+        # Not by their classes: most commands do not import these modules.
+        module = type(error).__module__.partition(".")[0]
+        if module == "sqlite3":
+            from clew.index.backends.sqlite import DamagedIndexError
 
-        raise DamagedIndexError.of(error) from error  # type: ignore[arg-type]
+            raise DamagedIndexError.of(error) from error  # type: ignore[arg-type]
+        if module in {"pyarrow", "deltalake", "_internal"} or _is_data_file_error(error):
+            message = f"The lake cannot be read: {str(error).strip().partition(chr(10))[0].rstrip('.')}."
+            hint = "Run `clew doctor` to find damaged files, and `clew doctor --repair` to write them again."
+            raise ClewError(message, hint=hint) from error
+        raise
+
+
+def _is_data_file_error(error: Exception) -> bool:
+    """Return whether pyarrow could not read a data file: it is missing, or its compressed pages are damaged."""
+    if not isinstance(error, OSError):
+        return False
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(name.startswith("pyarrow") for name in frames) and (error.errno is None or "/part-" in str(error))
 
 
 @contextmanager

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -48,6 +54,13 @@ class BatchId:
 
     def __str__(self) -> str:
         return f"{self.app_id}/{self.number}"
+
+
+class OldTable(NamedTuple):
+    """Data files of a table whose Delta log is damaged, without those removed, and the transactions that it knew."""
+
+    files: list[str]
+    transactions: dict[str, int]
 
 
 class Lake:
@@ -164,6 +177,29 @@ class Lake:
         properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
+    def recreate_table(self, table: Table) -> OldTable:
+        """Create a table again whose Delta log is damaged, without rows; its files and its old log are kept."""
+        folder, logs = Path(str(self.root / table.name)), Path(str(self.root / table.name / DELTA_LOG_DIR))
+        old, kept = _read_old_log(folder, logs), logs.with_name(f"{logs.name}.damaged")
+        if kept.exists():
+            shutil.rmtree(kept)
+        if logs.exists():
+            logs.replace(kept)
+        self._tables.pop(table.name, None)
+        self._create_tables()
+        return old
+
+    def append_recovered(self, table: Table, files: list[DataFile], transactions: Mapping[str, int]) -> None:
+        """Append files to a table that was created again, with the transactions that they contain."""
+        self._commit(
+            table.name,
+            self.require_table(table.name),
+            table.schema,
+            files,
+            "append",
+            CommitProperties(app_transactions=[Transaction(*transaction) for transaction in transactions.items()]),
+        )
+
     def delete_uncommitted(self, files: list[DataFile]) -> None:
         """Delete files that are not part of any commit."""
         for file in files:
@@ -219,6 +255,34 @@ class Lake:
                 commit_properties=properties,
                 post_commithook_properties=WITHOUT_LOG_CLEANUP,
             )
+
+
+def _read_old_log(folder: Path, logs: Path) -> OldTable:
+    """Read what can be read of a damaged Delta log."""
+    removed: set[str] = set()
+    transactions: dict[str, int] = {}
+    for action in _readable_actions(logs):
+        remove, transaction = action.get("remove"), action.get("txn")
+        if remove:
+            removed.add(unquote(remove["path"]))
+        if transaction:
+            app_id, version = transaction["appId"], int(transaction["version"])
+            transactions[app_id] = max(version, transactions.get(app_id, version))
+    files = sorted(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+    return OldTable([str(path) for path in files if path.name not in removed], transactions)
+
+
+def _readable_actions(logs: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(logs.glob("*.checkpoint*.parquet")):
+        with suppress(OSError, pa.ArrowException):
+            rows = pq.ParquetFile(path).read()
+            yield from rows.select([name for name in ("remove", "txn") if name in rows.column_names]).to_pylist()
+    for path in sorted(logs.glob("*.json")):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError):
+                action = json.loads(line)
+                if isinstance(action, dict):
+                    yield action
 
 
 def _check_facet_order(root: LakeLocation, current: FacetOrder, requested: FacetOrder) -> None:

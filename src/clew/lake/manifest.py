@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from collections.abc import Iterable
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -15,7 +18,7 @@ from clew import __version__
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
 from clew.events.facets import FacetOrder
-from clew.lake.storage import DELTA_LOG_DIR, open_storage, table_names
+from clew.lake.storage import DELTA_LOG_DIR, open_parquet, open_storage, table_names
 
 # Increased when tables change incompatibly. 2: renamed tables and columns (`dataset_aliases`, `facet_error`, ...).
 LAKE_FORMAT_VERSION: Final = 2
@@ -103,7 +106,13 @@ def _parse(path: LakeLocation, text: bytes) -> LakeManifest:
         raise ClewError(message, hint=f"Restore the file from a backup. {RECREATE_HINT}") from error
 
 
-_RESTORE_HINT = f"Nothing was changed. Restore it from a backup. {RECREATE_HINT}"
+_RESTORE_HINT = (
+    "Nothing was changed. Run `clew doctor --repair`: it re-creates what the log and the other tables have."
+    f" Or restore it from a backup. {RECREATE_HINT}"
+)
+# Version in 20 digits: text order is version order.
+COMMIT_FILE: Final = re.compile(r"\d{20}\.json")
+_CHECKPOINT_FILE: Final = re.compile(r"\d{20}\.checkpoint\..*parquet")
 
 
 def check_integrity(root: LakeLocation) -> None:
@@ -115,21 +124,100 @@ def check_integrity(root: LakeLocation) -> None:
 
 
 def check_tables(root: LakeLocation, manifest: LakeManifest) -> None:
-    """Raise if a table, its Delta log or its files are missing."""
+    """Raise if a table, its Delta log or its files are missing or damaged."""
 
     def check_table(name: str) -> None:
-        folder, is_derived = root / name, name not in manifest.tables
-        if not is_derived:
-            _check_delta_log(folder)
+        damage = find_damage(root / name, is_deep=False)
+        if damage is None or (damage.is_missing and name not in manifest.tables):
+            return
         hint = (
-            f"Delete the folder {folder}: the next `clew pipeline run` writes it again."
-            if is_derived
-            else _RESTORE_HINT
+            _RESTORE_HINT
+            if name in manifest.tables
+            else f"Delete the folder {root / name}, or run `clew doctor --repair`: it is written again."
         )
-        _check_data_files(folder, hint)
+        raise ClewError(damage.message, hint=hint)
 
     names = (*manifest.tables, *(name for name in table_names(root) if name not in manifest.tables))
     list(open_storage(root).map_concurrently(check_table, names))
+
+
+class TableDamage(NamedTuple):
+    """Damage of a table: its Delta log cannot be read, or some of its data files are missing or damaged."""
+
+    message: str
+    files: tuple[str, ...] = ()
+    is_missing: bool = False
+
+
+def find_damage(folder: LakeLocation, *, is_deep: bool = True) -> TableDamage | None:
+    """Find missing and damaged files of a table; `is_deep` reads the footers of the data files as well."""
+    storage = open_storage(folder)
+    if not storage.has_folder():
+        return TableDamage(f"The lake {folder.parent} has no table {folder.name}.", is_missing=True)
+    if not storage.has_folder(DELTA_LOG_DIR):
+        return TableDamage(f"The table {folder} has no folder {DELTA_LOG_DIR}.", is_missing=True)
+    commit = _find_damaged_commit(folder, is_deep=False)
+    try:
+        table = open_storage(folder.parent).open_table(folder.name)
+        actions = table.get_add_actions(flatten=True) if commit is None else None
+    except (DeltaError, OSError, ValueError) as error:
+        reason = _find_damaged_commit(folder, is_deep=True) or _first_line(error)
+        return TableDamage(f"The table {folder} cannot be read: {reason}.")
+    if actions is None:
+        return TableDamage(f"The table {folder} cannot be read: {commit}.")
+    paths, bytes_of = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
+    sizes = dict(zip(map(unquote, paths), bytes_of, strict=True))
+    present = {entry.name: entry.size for entry in storage.list_files()}
+    missing = sorted(sizes.keys() - present.keys())
+    damaged = sorted(
+        name
+        for name, size in sizes.items()
+        if name in present and (present[name] != size or (is_deep and not _is_parquet(folder / name)))
+    )
+    if missing:
+        message = f"The table {folder} lacks {len(missing):,} of its {len(sizes):,} files, e.g. {missing[0]}."
+    else:
+        message = f"The file {folder / damaged[0]} is damaged." if damaged else ""
+    return TableDamage(message, (*missing, *damaged)) if message else None
+
+
+def _find_damaged_commit(folder: LakeLocation, *, is_deep: bool) -> str | None:
+    """Name a file of the Delta log that is missing or damaged. deltalake takes an empty commit for one of no rows."""
+    storage, name = open_storage(folder / DELTA_LOG_DIR), f"{folder.name}/{DELTA_LOG_DIR}"
+    sizes = {entry.name: entry.size for entry in storage.list_files() if not entry.name.startswith(".")}
+    # Older commits may be deleted at any time.
+    checkpoint = max((int(file[:20]) for file in sizes if _CHECKPOINT_FILE.fullmatch(file)), default=0)
+    versions = sorted(int(file[:20]) for file in sizes if COMMIT_FILE.fullmatch(file) and int(file[:20]) >= checkpoint)
+    for version, following in pairwise(versions):
+        if following != version + 1:
+            return f"the commit {name}/{version + 1:020}.json is missing"
+    for file, size in sorted(sizes.items()):
+        if file.endswith((".json", ".parquet")) and not size:
+            return f"the file {name}/{file} is empty"
+        if is_deep and COMMIT_FILE.fullmatch(file) and not _is_ndjson(storage.read(file) or b""):
+            return f"the file {name}/{file} is damaged"
+        if is_deep and file.endswith(".parquet") and not _is_parquet(folder / DELTA_LOG_DIR / file):
+            return f"the file {name}/{file} is damaged"
+    return None
+
+
+def _is_ndjson(content: bytes) -> bool:
+    try:
+        return all(isinstance(json.loads(line), dict) for line in content.splitlines() if line.strip())
+    except ValueError:
+        return False
+
+
+def _is_parquet(path: LakeLocation) -> bool:
+    # Imported here: it is slow to load.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(open_parquet(str(path)))
+    except (OSError, pa.ArrowException):
+        return False
+    return True
 
 
 def check_no_stray_tables(root: LakeLocation, names: Iterable[str]) -> None:
@@ -148,18 +236,6 @@ def _check_delta_log(folder: LakeLocation) -> None:
     if not storage.has_folder(DELTA_LOG_DIR):
         message = f"The table {folder} has no folder {DELTA_LOG_DIR}."
         raise ClewError(message, hint=_RESTORE_HINT)
-
-
-def _check_data_files(folder: LakeLocation, hint: str) -> None:
-    try:
-        table = open_storage(folder.parent).open_table(folder.name)
-        listed = {unquote(uri.rpartition("/")[2]) for uri in table.file_uris()}
-    except (DeltaError, OSError, ValueError) as error:
-        raise ClewError(f"The table {folder} cannot be read: {_first_line(error)}.", hint=hint) from error
-    missing = sorted(listed - {entry.name for entry in open_storage(folder).list_files()})
-    if missing:
-        message = f"The table {folder} lacks {len(missing):,} of its {len(listed):,} files, e.g. {missing[0]}."
-        raise ClewError(message, hint=hint)
 
 
 def _has_files(folder: LakeLocation) -> bool:

@@ -201,13 +201,17 @@ class Checkpoint:
         """Whether the index must be rebuilt from the lake: it may lack events before the position of a repair."""
         return (self.root / _REINDEX_FILE).exists()
 
+    def request_reindex(self) -> None:
+        """Record that the index must be rebuilt from the lake."""
+        _write_bytes(self.root / _REINDEX_FILE, b"")
+
     def record_reindex(self) -> None:
         """Record that the index was rebuilt."""
         (self.root / _REINDEX_FILE).unlink(missing_ok=True)
 
     def _set_aside(self, *, must_reindex: bool) -> Path:
         if must_reindex:
-            _write_bytes(self.root / _REINDEX_FILE, b"")
+            self.request_reindex()
         target = self.folder.with_name(f"{self.folder.name}.damaged")
         if target.exists():
             shutil.rmtree(target)
@@ -226,8 +230,9 @@ class Checkpoint:
 
 def open_log(home: DataDir) -> LogWriter:
     """Return a writer of the log of a data directory, which does not use positions again that were ingested."""
+    log = home.create().log
     plan = Checkpoint(home.checkpoint).read_plan()
-    return LogWriter(home.create().log, known_end=0 if plan is None else plan.end)
+    return LogWriter(log, known_end=0 if plan is None else plan.end)
 
 
 def _is_offsets(content: bytes) -> bool:
@@ -304,12 +309,17 @@ def is_in_ranges(seq: int, ranges: RawOnlyRanges) -> bool:
     return any(start <= seq < end for start, end in ranges)
 
 
+def read_ranges(checkpoint: Path) -> RawOnlyRanges:
+    """Read the raw-only ranges of a checkpoint folder."""
+    try:
+        return _decode((checkpoint / _RANGES_FILE).read_bytes())
+    except (FileNotFoundError, msgspec.DecodeError):
+        return ()
+
+
 def update_ranges(checkpoint: Path, position: int, *, is_raw_only: bool) -> RawOnlyRanges:
     """Start or end a raw-only range at `position` and persist the ranges; return all ranges."""
-    path = checkpoint / _RANGES_FILE
-    existing: RawOnlyRanges = ()
-    with suppress(FileNotFoundError, msgspec.DecodeError):
-        existing = _decode(path.read_bytes())
+    path, existing = checkpoint / _RANGES_FILE, read_ranges(checkpoint)
     ranges = tuple((start, min(end, position)) for start, end in existing if start < position)
     if is_raw_only:
         ranges = (*ranges, (position, _OPEN_END))

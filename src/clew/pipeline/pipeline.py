@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +32,7 @@ from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, 
 from clew.pipeline.preflight import check_consistency, recover_index, repair_checkpoint
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.reprocess import load_index, rebuild_index
-from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, warm_up
+from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, translate_spark_errors, warm_up
 
 BatchListener = Callable[[BatchRecord], None]
 
@@ -106,7 +107,7 @@ class Pipeline:
 
     def ingest_available(self) -> IngestStats:
         """Ingest all available events without refreshing the derived tables."""
-        with self._open_ingestor() as ingestor:
+        with translate_spark_errors(), self._open_ingestor() as ingestor:
             _await(self._query(ingestor, availableNow=True))
         return ingestor.stats
 
@@ -123,8 +124,10 @@ class Pipeline:
         events that are in the log are ingested for a few seconds. Derived tables are not refreshed then: that may take
         minutes.
         """
-        warm_up(self.spark)
+        with translate_spark_errors():
+            warm_up(self.spark)
         with (
+            translate_spark_errors(),
             self._open_ingestor() as ingestor,
             nullcontext() if maintenance is None else self._background_maintenance(maintenance, maintenance_stats),
         ):
@@ -151,6 +154,11 @@ class Pipeline:
             self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "maintenance")
             return refresh_derived_tables(self.spark, lake)
 
+        def cancel() -> None:
+            # The JVM may be dead: that is reported by the stream.
+            with suppress(Py4JError, OSError):
+                self.spark.sparkContext.cancelAllJobs()
+
         return BackgroundMaintenance(
             self.lake.root,
             refresh,
@@ -158,7 +166,7 @@ class Pipeline:
             config,
             stats,
             partial(expire_log_segments, self.home),
-            self.spark.sparkContext.cancelAllJobs,
+            cancel,
         )
 
     def _open_ingestor(self) -> BatchIngestor:
@@ -226,7 +234,7 @@ def open_pipeline(
         lake.create_or_validate(facet_order)
         repair_checkpoint(home, lake, on_progress)
         checkpoint = Checkpoint(home.checkpoint)
-        must_rebuild = _index_is_missing(home, lake) or rebuild or checkpoint.must_reindex
+        must_rebuild = rebuild or checkpoint.must_reindex or _index_is_missing(home, lake)
         on_progress("Starting Spark")
         session = get_session(home, spark, master=master, conf=conf)
         if must_rebuild:

@@ -21,16 +21,22 @@ from clew.pipeline.progress import ProgressCallback, no_progress
 _LAKE_FILE = "lake.json"
 # Exists while a pipeline writes the index.
 _UNCLEAN_MARKER = "index.unclean"
+_MAX_ALWAYS_CHECKED_BYTES = 64 << 20
 
 
 @contextmanager
 def recover_index(home: DataDir, on_progress: ProgressCallback) -> Iterator[None]:
-    """Set a damaged SQLite index aside, so that it is rebuilt. Its structure is checked after an unclean stop."""
+    """Set a damaged SQLite index aside, so that it is rebuilt.
+
+    Its structure is checked after an unclean stop, and always if that takes less than a second.
+    """
     if home.database_url is not None:
         yield
         return
     marker, backend = home.root / _UNCLEAN_MARKER, SqliteBackend(home.index_file)
-    damage = backend.find_damage() if marker.exists() and backend.path.exists() else _find_open_error(backend)
+    size = backend.path.stat().st_size if backend.path.exists() else 0
+    must_check = size and (marker.exists() or size <= _MAX_ALWAYS_CHECKED_BYTES)
+    damage = (backend.find_damage() if must_check else None) or _find_open_error(backend)
     if damage is not None:
         target = backend.set_aside()
         on_progress(f"The index is damaged ({damage}). It was moved to {target} and is rebuilt from the lake")
@@ -38,6 +44,11 @@ def recover_index(home: DataDir, on_progress: ProgressCallback) -> Iterator[None
     yield
     # Kept after an error: the next start checks the index.
     marker.unlink(missing_ok=True)
+
+
+def request_index_check(home: DataDir) -> None:
+    """Make the next pipeline check the structure of the index."""
+    (home.root / _UNCLEAN_MARKER).touch()
 
 
 def _find_open_error(backend: SqliteBackend) -> str | None:

@@ -107,7 +107,7 @@ class EventTask:
     ) -> Iterator[dict[str, pa.RecordBatch]]:
         rows, buffered_bytes = EventTableBuilder(), 0
         for item in events:
-            _add_rows(rows, item)
+            add_rows(rows, item)
             collectors.add(item)
             buffered_bytes += len(item.origin.body or b"")
             if buffered_bytes >= BYTES_PER_BATCH:
@@ -126,7 +126,8 @@ def _count_corrupt_records(events: Iterator[TaskEvent], report: WorkerReport) ->
         yield item
 
 
-def _add_rows(rows: EventTableBuilder, item: TaskEvent) -> None:
+def add_rows(rows: EventTableBuilder, item: TaskEvent) -> None:
+    """Add the rows of an event that is read from the log."""
     event, origin = item.event, item.origin
     if event is None or isinstance(origin, StoredEvent):
         return

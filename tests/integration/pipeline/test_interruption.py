@@ -16,6 +16,7 @@ from clew.errors import ClewError
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
+from clew.pipeline.reprocess import repair_lake
 
 EVENT_COUNT = 60
 BATCH_COUNT = 3
@@ -137,6 +138,22 @@ def test_repairs_the_checkpoint_between_runs(
     home = create_home(tmp_path)
     run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
     {**CHECKPOINT_DAMAGES, "plan": damage_offsets_and_plan}[damage](home)
+    run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    assert read_tables(home, *ARRIVAL_COLUMNS) == expected
+    append_events(home, make_event(EVENT_COUNT))
+    with open_pipeline(home, spark=spark) as pipeline:
+        assert pipeline.ingest_available().events == 1
+
+
+def test_repairs_tables_index_and_checkpoint(spark: SparkSession, tmp_path: Path, expected: TableRows) -> None:
+    home = create_home(tmp_path)
+    run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
+    truncate(next((home.lake_folder / "lineage_events").glob("*.parquet")))
+    for table in ("dataset_facets", "run_facets"):
+        max((home.lake_folder / table / "_delta_log").glob("*.json")).write_bytes(b"")
+    damage_offsets_and_plan(home)
+    home.index_file.write_bytes(b"garbage" * 1000)
+    assert {repair.lost for repair in repair_lake(home)} == {None}
     run_pipeline(home, spark, bytes_per_trigger(home), is_derived=False)
     assert read_tables(home, *ARRIVAL_COLUMNS) == expected
     append_events(home, make_event(EVENT_COUNT))

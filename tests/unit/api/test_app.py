@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
@@ -93,6 +94,17 @@ def test_an_unexpected_error_is_500_without_details() -> None:
     response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
     assert (response.status_code, response.json()["title"]) == (500, "Internal server error.")
     assert "secret" not in response.text
+
+
+def test_a_damaged_file_of_the_lake_is_503(tmp_path: Path) -> None:
+    (tmp_path / "part-1.parquet").write_bytes(bytes(1000))
+
+    def fail() -> Any:
+        pq.read_table(tmp_path / "part-1.parquet")
+
+    response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
+    assert (response.status_code, response.json()["title"]) == (503, "The lake cannot be read.")
+    assert "clew doctor --repair" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(

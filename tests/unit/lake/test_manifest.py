@@ -35,13 +35,32 @@ def remove_file(table: str) -> Callable[[Path], object]:
     return lambda root: next((root / table).glob("*.parquet")).unlink()
 
 
+def overwrite(pattern: str, content: bytes | None) -> Callable[[Path], object]:
+    """Return a function that truncates a file of the table to half, or overwrites it."""
+
+    def damage(root: Path) -> None:
+        path = next((root / NAME).glob(pattern))
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if content is None else content)
+
+    return damage
+
+
+def remove_commit(root: Path) -> None:
+    lake = Lake(root)
+    lake.append(NAME, REJECTED_EVENTS.schema, [], BatchId("app", 1))
+    (root / NAME / "_delta_log" / f"{1:020}.json").unlink()
+
+
 def remove_manifest_and_table(root: Path) -> None:
     (root / "manifest.json").unlink()
     shutil.rmtree(root / "lineage_events")
 
 
 DAMAGE_CASES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "missing table": (lambda root: shutil.rmtree(root / "lineage_events"), r"has no table lineage_events\.\n.*Restore"),
+    "missing table": (
+        lambda root: shutil.rmtree(root / "lineage_events"),
+        r"has no table lineage_events\.\n.*doctor --repair",
+    ),
     "missing _delta_log": (
         lambda root: shutil.rmtree(root / NAME / "_delta_log"),
         "has no folder _delta_log",
@@ -52,6 +71,12 @@ DAMAGE_CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"runs lacks 1 of its 1 files.*\nDelete the folder .*runs",
     ),
     "missing manifest and table": (remove_manifest_and_table, "has no table lineage_events"),
+    "empty file": (overwrite("*.parquet", b""), r"The file .*rejected_events/part-.*\.parquet is damaged\.\n.*doctor"),
+    "truncated file": (overwrite("*.parquet", None), r"rejected_events/part-.*\.parquet is damaged"),
+    "empty commit": (overwrite("_delta_log/*1.json", b""), r"rejected_events/_delta_log/0*1\.json is empty"),
+    "truncated commit": (overwrite("_delta_log/*1.json", None), r"rejected_events/_delta_log/0*1\.json is damaged"),
+    "binary commit": (overwrite("_delta_log/*1.json", b"\xff\0"), r"rejected_events/_delta_log/0*1\.json is damaged"),
+    "missing commit": (remove_commit, r"the commit rejected_events/_delta_log/0*1\.json is missing"),
     "malformed commit": (
         lambda root: (root / NAME / "_delta_log" / f"{1:020}.json").write_text("{"),
         r"rejected_events cannot be read: ",

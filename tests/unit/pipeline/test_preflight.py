@@ -226,6 +226,17 @@ def test_a_damaged_index_is_set_aside_after_an_unclean_stop(
         assert messages == []
 
 
+def test_a_small_index_is_checked_at_any_start(filled_home: DataDir) -> None:
+    with recover_index(filled_home, print):
+        pass
+    content = filled_home.index_file.read_bytes()
+    filled_home.index_file.write_bytes(content[:30_000] + bytes(30_000) + content[60_000:])
+    messages: list[str] = []
+    with recover_index(filled_home, messages.append):
+        assert not filled_home.index_file.exists()
+    assert "is rebuilt from the lake" in messages[0]
+
+
 def test_a_sound_index_is_kept_after_an_unclean_stop(filled_home: DataDir) -> None:
     with pytest.raises(RuntimeError), recover_index(filled_home, print):
         raise RuntimeError

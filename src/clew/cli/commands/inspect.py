@@ -20,7 +20,7 @@ from rich.text import Text
 
 from clew import __version__
 from clew.cli.options import json_option, lake_option
-from clew.cli.output import format_bytes, format_count, new_table, stderr_console, stdout_console
+from clew.cli.output import format_bytes, format_count, new_table, show_progress, stderr_console, stdout_console
 from clew.collector.file_import import FileEvent, find_event_files, read_event_file
 from clew.config import SETTINGS, ResolvedSetting, resolve_setting
 from clew.data_dir import DataDir
@@ -323,6 +323,7 @@ _EXTRA_MODULES = {
     "metrics": {"prometheus_client": "prometheus-client"},
 }
 _MIN_FREE_BYTES = 1 << 30
+_REPAIR_HINT = "Run `clew doctor --repair`."
 
 
 class CheckResult(Struct, frozen=True):
@@ -339,13 +340,54 @@ class CheckResult(Struct, frozen=True):
     lambda checks: stdout_console().print(_check_table(checks)),
     exit_code=lambda checks: 1 if any(check.state == "error" for check in checks) else 0,
 )
+@click.option(
+    "--repair",
+    "must_repair",
+    is_flag=True,
+    help="Write damaged tables, index and checkpoint again, as far as the log and the lake have their content.",
+)
 @lake_option
-def doctor_command(home: DataDir) -> list[CheckResult]:
+def doctor_command(must_repair: bool, home: DataDir) -> list[CheckResult]:  # noqa: FBT001
     """Check the installation: extras, Java, the data directory, its lake and its index.
 
     Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails.
+
+    With --repair, rows of events are written again from the log, facets from the events, and the pipeline, which must
+    not be running, runs once for the other tables and the index. Exits with 1 if something is lost.
     """
-    return list(run_checks(home))
+    repairs = list(_repair(home)) if must_repair else []
+    return [*repairs, *run_checks(home)]
+
+
+def _repair(home: DataDir) -> Iterator[CheckResult]:
+    """Repair the lake; run the pipeline if anything was repaired or if index or checkpoint are damaged."""
+    from clew.pipeline.pipeline import open_pipeline
+    from clew.pipeline.preflight import check_log_offsets, request_index_check
+    from clew.pipeline.reprocess import repair_lake
+
+    messages: list[str] = []
+
+    def collect(message: str) -> None:
+        messages.append(message)
+        progress(message)
+
+    with show_progress() as progress:
+        for repair in repair_lake(home, progress):
+            rows = "The table is" if repair.is_derived else f"{format_count(repair.rows, 'row')} of the table were"
+            detail = f"{repair.damage} {rows} written again."
+            lost = None if repair.lost is None else f"Lost: {repair.lost}."
+            yield CheckResult("repair", "ok" if lost is None else "error", detail, lost)
+            messages.append(detail)
+        checks = (_run_check("", lambda: _check_index(home)), _check_checkpoint(home))
+        if not messages and all(check.state == "ok" for check in checks):
+            return
+        request_index_check(home)
+        check_log_offsets(home, collect)
+        with open_pipeline(home, on_progress=collect) as pipeline:
+            pipeline.run()
+    for message in messages:
+        if message.startswith(("The index", "The checkpoint", "The log")):
+            yield CheckResult("repair", "error" if "are lost" in message else "ok", f"{message}.")
 
 
 def run_checks(home: DataDir) -> Iterator[CheckResult]:
@@ -359,6 +401,7 @@ def run_checks(home: DataDir) -> Iterator[CheckResult]:
     yield _check_home(home)
     yield _run_check("lake", lambda: _check_lake(home))
     yield _run_check("index", lambda: _check_index(home))
+    yield _check_checkpoint(home)
 
 
 def _check_extra(extra: str, modules: dict[str, str]) -> CheckResult:
@@ -416,21 +459,30 @@ def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
 
 
 def _check_lake(home: DataDir) -> CheckResult:
-    from clew.lake.manifest import read_manifest
+    from clew.lake.manifest import find_damage, read_manifest
+    from clew.lake.storage import table_names
 
     manifest = read_manifest(home.lake)
     if manifest is None:
         return CheckResult("lake", "warning", f"none at {home.lake} yet", "Run `clew pipeline run`.")
+    names = dict.fromkeys((*manifest.tables, *table_names(home.lake)))
+    damages = [damage.message for name in names if (damage := find_damage(home.lake / name)) is not None]
+    if damages:
+        more = f" {format_count(len(damages), 'table')} in total are damaged." if len(damages) > 1 else ""
+        return CheckResult("lake", "error", f"{damages[0]}{more}", _REPAIR_HINT)
     return CheckResult(
         "lake", "ok", f"format {manifest.format_version} at {home.lake}, written by clew {manifest.written_by}"
     )
 
 
 def _check_index(home: DataDir) -> CheckResult:
-    from clew.index.backends.sqlite import MissingIndexError
+    from clew.index.backends.sqlite import MissingIndexError, SqliteBackend
     from clew.index.queries.reader import IndexReader
 
     location = home.index
+    damage = SqliteBackend(location).find_damage() if isinstance(location, Path) and location.exists() else None
+    if damage is not None:
+        return CheckResult("index", "error", damage, _REPAIR_HINT)
     try:
         with IndexReader(location) as index:
             indexed_at = index.meta("indexed_at") or "never"
@@ -438,6 +490,16 @@ def _check_index(home: DataDir) -> CheckResult:
         return CheckResult("index", "warning", f"none at {location} yet", "Run `clew pipeline run`.")
     description = format_bytes(location.stat().st_size) if isinstance(location, Path) else str(location)
     return CheckResult("index", "ok", f"{description}, last written {indexed_at}")
+
+
+def _check_checkpoint(home: DataDir) -> CheckResult:
+    from clew.pipeline.checkpoint import Checkpoint
+
+    checkpoint = Checkpoint(home.checkpoint)
+    damage = checkpoint.find_damage()
+    if damage is not None:
+        return CheckResult("checkpoint", "error", f"{damage}.", "The next `clew pipeline run` repairs it.")
+    return CheckResult("checkpoint", "ok", f"at position {checkpoint.committed_offset:,} of the log")
 
 
 def _check_table(checks: list[CheckResult]) -> Table:

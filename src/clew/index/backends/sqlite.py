@@ -260,7 +260,8 @@ class SqliteBackend:
                 connection.close()
         except DamagedIndexError as error:
             return error.message
-        return None if result == "ok" else str(result)
+        # The first line names the database.
+        return None if result == "ok" else str(result).splitlines()[-1]
 
     def set_aside(self) -> Path:
         """Rename the index, so that a new one is built; return the new path."""

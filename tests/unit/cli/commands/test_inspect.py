@@ -9,10 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from clew.cli.main import cli
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.index.writer import IndexWriter
+from clew.lake.lake import Lake
 
 
 def invoke(*arguments: str) -> Result:
@@ -49,6 +54,34 @@ def test_doctor_passes(orders: Any) -> None:
     assert {checks[name]["state"] for name in ("python", "spark", "java", "home", "index")} == {"ok"}
     assert (checks["lake"]["state"], checks["lake"]["hint"]) == ("warning", "Run `clew pipeline run`.")
     assert "index" in invoke("doctor", "--home", str(orders.index.parent)).stdout
+
+
+def test_doctor_finds_damaged_files(tmp_path: Path) -> None:
+    home = DataDir(tmp_path / "home").create()
+    Lake(home.lake).create_or_validate()
+    with IndexWriter(home.index):
+        pass
+    assert run_doctor("--home", str(home.root))[0] == 0
+    (home.lake_folder / "run_facets" / "_delta_log" / f"{0:020}.json").write_bytes(b"")
+    content = home.index_file.read_bytes()
+    home.index_file.write_bytes(content[:20_000] + bytes(40_000) + content[60_000:])
+    (home.checkpoint / "log" / "offsets").mkdir(parents=True)
+    (home.checkpoint / "log" / "offsets" / "0").write_bytes(b"")
+    code, checks = run_doctor("--home", str(home.root))
+    assert code == 1
+    assert {checks[name]["state"] for name in ("lake", "index", "checkpoint")} == {"error"}
+    assert f"run_facets/_delta_log/{0:020}.json is empty" in checks["lake"]["detail"]
+    assert checks["lake"]["hint"] == "Run `clew doctor --repair`."
+
+
+def test_a_damaged_data_file_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "part-1.parquet"
+    path.write_bytes(bytes(1000))
+    for content in (bytes(1000), None):
+        path.write_bytes(content) if content else path.unlink()
+        monkeypatch.setattr("clew.cli.commands.inspect.run_checks", lambda _: [pq.read_table(path)])
+        with pytest.raises(ClewError, match=r"(?s)The lake cannot be read: .*part-1.parquet.*doctor --repair"):
+            invoke("doctor", "--home", str(tmp_path))
 
 
 def test_doctor_warns_about_missing_home(tmp_path: Path) -> None:
