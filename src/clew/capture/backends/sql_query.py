@@ -611,7 +611,8 @@ def _trace_fetch(call: Call) -> None:
 def record_fetch(call: Call, version: FrameVersion) -> None:
     """Record that a call returned rows of a result as Python objects."""
     record_read(call.caller, version)
-    if call.name == "fetchone":
+    if call.name in ("fetchone", "fetchall"):
+        # `fetchall()[0][0]` is a scalar.
         record_scalar(call.caller, version.fields())
 
 

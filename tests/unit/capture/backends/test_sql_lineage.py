@@ -279,3 +279,22 @@ def test_fields_of_structs_are_inferred() -> None:
     assert {(edge.source_column, edge.opaque) for edge in edges} == {("a", True), ("b", True)}
     lineage = parse_query("select s.x from 'shop.parquet'", {})
     assert format_dependencies(lineage.columns[0][1]) == "file:shop.parquet.s TRANSFORMATION"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select * from range(5)", set()),
+        (
+            "select lag(tip) over w as p from tips window w as (partition by day order by bill)",
+            {("p", "tip", "TRANSFORMATION"), ("p", "day", "WINDOW"), ("p", "bill", "WINDOW")},
+        ),
+        ("select columns('t.*') from tips", {("tip", "tip", "IDENTITY")}),
+    ],
+)
+def test_functions_windows_and_column_patterns(query: str, expected: set[tuple[str, str, str]]) -> None:
+    tips = pd.DataFrame({"day": ["a", "b"], "tip": [1.0, 2.0], "bill": [3.0, 4.0]})
+    start = clew.version(tips, name="tips")
+    out = database.sql(query).df()
+    found = clew.lineage(out, until=[start]).edges()
+    assert {(edge.column, edge.source_column, edge.subtype) for edge in found} == expected

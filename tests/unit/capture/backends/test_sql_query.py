@@ -299,3 +299,12 @@ def test_ibis_on_duckdb(tmp_path: Path) -> None:
     people = pd.DataFrame({"who": ["x"]})
     assert edges(ibis.memtable(people).execute()) == {"who people.who IDENTITY"}
     connection.disconnect()
+
+
+def test_scalars_of_fetched_rows_are_sources() -> None:
+    tips = pd.DataFrame({"tip": [1.0, 2.0], "bill": [3.0, 4.0]})
+    start = clew.version(tips, name="tips")
+    mean: Any = database.sql("select avg(tip) as mean from tips").fetchall()[0][0]
+    out = tips.assign(z=tips["bill"] - mean)[["z"]]
+    found = {(edge.source_column, edge.opaque) for edge in clew.lineage(out, until=[start]).edges()}
+    assert found == {("bill", False), ("tip", True)}
