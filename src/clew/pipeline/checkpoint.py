@@ -198,7 +198,7 @@ class Checkpoint:
 
     @property
     def must_reindex(self) -> bool:
-        """Whether the index must be rebuilt from the lake: it may lack events before the position of a repair."""
+        """Return whether the index must be rebuilt: it may lack events before the position of a repair."""
         return (self.root / _REINDEX_FILE).exists()
 
     def request_reindex(self) -> None:

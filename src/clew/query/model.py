@@ -64,7 +64,7 @@ class DatasetName(Struct, frozen=True, order=True):
 
     @property
     def is_intermediate_frame(self) -> bool:
-        """Whether it is a frame that was never assigned to a variable."""
+        """Return whether it is a frame that was never assigned to a variable."""
         return is_intermediate_frame(self.namespace, self.name)
 
 
@@ -189,7 +189,7 @@ class CellExecution(Struct, frozen=True):
 
     @property
     def is_markdown(self) -> bool:
-        """Whether the cell only shows Markdown."""
+        """Return whether the cell only shows Markdown."""
         return _MARKDOWN.fullmatch(self.source.strip()) is not None
 
     @property
@@ -272,7 +272,7 @@ class LineageStep(Struct, frozen=True):
 
     @property
     def is_indirect(self) -> bool:
-        """Whether its edge is INDIRECT."""
+        """Return whether its edge is INDIRECT."""
         return self.edge is not None and self.edge.type == "INDIRECT"
 
     @property

@@ -521,7 +521,7 @@ class Patcher:
 
     @property
     def is_installed(self) -> bool:
-        """Whether any wrapper is installed."""
+        """Return whether any wrapper is installed."""
         return bool(self._installed)
 
 

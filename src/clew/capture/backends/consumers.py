@@ -46,7 +46,7 @@ _patchers: list[Patcher] = []
 
 
 class Consumer(NamedTuple):
-    """What a function consumes frames for, and the name of its chart or model, which may depend on the receiver."""
+    """Kind of consumer, and the name of its chart or model, which may depend on the receiver."""
 
     kind: str
     name: Callable[[Any], str]

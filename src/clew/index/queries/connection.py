@@ -199,7 +199,7 @@ class IndexConnection:
 
     @property
     def has_truncated_facets(self) -> bool:
-        """Whether facets of this query may be missing until a backfill."""
+        """Return whether facets of this query may be missing until a backfill."""
         return self.pending is not None and self.pending.is_truncated
 
     def pending_changes(self, entities: Collection[FacetKey]) -> PendingChanges | None:

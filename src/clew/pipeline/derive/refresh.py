@@ -42,7 +42,7 @@ from clew.pipeline.derive.scope import (
 )
 from clew.pipeline.progress import ProgressCallback, ProgressReporter, no_progress
 from clew.pipeline.spark.dataframes import read_table_files, run_concurrently
-from clew.pipeline.spark.session import translate_spark_errors, tuned_for_small_data
+from clew.pipeline.spark.session import translate_spark_errors, tuned_for_size
 
 _APP_ID: Final = "clew-derived"
 # Above this share of new events, a rebuild is cheaper.
@@ -72,8 +72,7 @@ def refresh_derived_tables(
     with translate_spark_errors():
         if before is None:
             reset_refresh_state(lake)
-            is_small = after.last_position <= _STEP_BYTES
-            _Refresh(spark, lake, NewEvents({}), progress, is_rebuild=True, is_small=is_small).run()
+            _Refresh(spark, lake, NewEvents({}), progress, rebuilt_bytes=after.last_position).run()
         else:
             for new, state in _plan_steps(lake, before, after):
                 _Refresh(spark, lake, new, progress).run()
@@ -108,7 +107,7 @@ def _plan_steps(lake: Lake, before: RefreshState, after: RefreshState) -> Iterat
 
 
 class _Refresh:
-    """One step of a refresh, or a rebuild of all tables."""
+    """One step of a refresh, or a rebuild of all tables from events of `rebuilt_bytes`."""
 
     def __init__(
         self,
@@ -116,9 +115,7 @@ class _Refresh:
         lake: Lake,
         new: NewEvents,
         progress: ProgressReporter,
-        *,
-        is_rebuild: bool = False,
-        is_small: bool = True,
+        rebuilt_bytes: int | None = None,
     ) -> None:
         self._spark = spark
         self._lake = lake
@@ -126,7 +123,9 @@ class _Refresh:
         self._progress = progress
         self._done = 0
         self._units: dict[str, pa.Table] = {}
-        units = None if is_rebuild else self._units
+        self._size = rebuilt_bytes or 0
+        units = self._units if rebuilt_bytes is None else None
+        is_small = self._size <= _STEP_BYTES
         self._scope = RefreshScope(spark, lake, units, BatchId(_APP_ID, 0), is_small=is_small)
         self._changes: dict[str, pa.Table] = {}
         self._cached: list[DataFrame] = []
@@ -136,7 +135,7 @@ class _Refresh:
         """Extract changes, merge them into the state tables and derive the public tables."""
         files = extract_changes(self._spark, self._lake, self._new, read_backfilled_ranges(self._lake))
         try:
-            with tuned_for_small_data(self._spark, is_small=self._scope.is_local):
+            with tuned_for_size(self._spark, self._size, is_small=self._scope.is_local):
                 self._merge_states(files)
                 self._derive()
         finally:

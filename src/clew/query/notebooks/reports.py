@@ -46,7 +46,7 @@ _MAX_CELLS = 5
 
 
 class Downstream(Struct, frozen=True):
-    """What depends on a cell or an operation within its session."""
+    """Dependents of a cell or an operation within its session."""
 
     operations: int
     columns: int

@@ -67,7 +67,7 @@ _last_queries: weakref.WeakKeyDictionary[Any, tuple[Query, float]] = weakref.Wea
 
 
 class ConnectionState(Struct, eq=False, weakref=True):
-    """What is known of a database instance, shared by the cursors of its connection."""
+    """State of a database instance, shared by the cursors of its connection."""
 
     # Frames that are registered under a name.
     frames: dict[str, FrameVersion] = field(default_factory=dict)

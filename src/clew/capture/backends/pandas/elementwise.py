@@ -172,7 +172,7 @@ ColumnSources = Callable[[Call, list[Hashable], int], list[Hashable]]
 
 
 class RowAxis(NamedTuple):
-    """What a method does with axis=1: position of the argument, and the columns that each column is computed from."""
+    """A method with axis=1: position of the argument, and the columns that each column is computed from."""
 
     position: int
     sources: ColumnSources
