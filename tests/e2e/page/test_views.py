@@ -109,7 +109,7 @@ def test_dataset_page_shows_sources_versions_and_charts(open_page: OpenPage, sho
     expect(page.get_by_role("link", name="finance.load_daily")).to_be_visible()
     expect(page.get_by_role("figure", name="rows over time").locator("circle")).to_have_count(14)
     expect(page.get_by_text("new schema")).to_have_count(1)
-    facets = page.get_by_role("region", name="Facets")
+    facets = page.get_by_role("region", name="Facets", exact=True)
     expect(facets).to_contain_text("What is left of each day's revenue.")
     expect(facets.get_by_test_id("check-result").first).to_have_text("✓ passed")
     expect(
@@ -121,6 +121,7 @@ def test_dataset_page_shows_sources_versions_and_charts(open_page: OpenPage, sho
     states = facets.get_by_role("list", name="History of dataQualityAssertions").locator("> li")
     expect(states).to_have_count(5)
     expect(states.nth(1)).to_contain_text("✗ failed")
+    expect(page.get_by_role("region", name="Facets of the last writes")).to_be_visible()
 
 
 @pytest.fixture
