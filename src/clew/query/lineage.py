@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from clew.errors import MalformedError
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.column_graph import AdjacentColumn
@@ -35,6 +36,8 @@ from clew.query.names import ResolvedName
 NodeType = Literal["dataset", "job", "column", "run"]
 # MEMORY: through an in-memory frame that is not part of the result.
 LineageEdgeKind = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED", "MEMORY", "DIRECT", "INDIRECT"]
+# Versions of a frame at which an impact analysis starts.
+_MAX_FRAME_VERSIONS: Final = 1_000
 
 
 class IndexFreshness(Struct, frozen=True):
@@ -228,7 +231,7 @@ def analyze_impact(
     include_frames: bool,
 ) -> ImpactResult:
     """Find the datasets that depend on a column, or on any column of a dataset, directly or indirectly."""
-    graph, starts = locate_columns(graph, target)
+    graph, starts, is_complete = _locate_all_versions(graph, target)
 
     def find_affected(is_hidden: Callable[[int], bool] | None) -> tuple[tuple[ImpactedDataset, ...], bool]:
         traversal = traverse_columns(
@@ -251,10 +254,29 @@ def analyze_impact(
         affected=impacted,
         direct=sum(dataset.dependency_type == "DIRECT" for dataset in impacted),
         indirect=sum(dataset.dependency_type == "INDIRECT" for dataset in impacted),
-        is_truncated=is_truncated,
+        is_truncated=is_truncated or not is_complete,
         indexed_up_to=_freshness(version),
         in_memory=in_memory,
     )
+
+
+def _locate_all_versions(graph: ColumnGraphProtocol, target: Column) -> tuple[ColumnGraphProtocol, Sequence[int], bool]:
+    """Locate a column in all versions of a frame, since any of them may be read; return whether these are all."""
+    graph, starts = locate_columns(graph, target)
+    if target.namespace != NOTEBOOK_NAMESPACE:
+        return graph, starts, True
+    latest = next(iter(graph.columns_of(target.namespace, target.dataset)), None)
+    variable, _, last = ("", "", "") if latest is None else graph.column(latest).dataset.rpartition("@")
+    if variable != target.dataset or not last.isdecimal():
+        # The target is a version.
+        return graph, starts, True
+    numbers = [*starts]
+    # Versions of a variable are counted.
+    first = max(1, int(last) - _MAX_FRAME_VERSIONS)
+    for number in range(first, int(last)):
+        graph, others = locate_columns(graph, structs.replace(target, dataset=f"{variable}@{number}"))
+        numbers += others
+    return graph, numbers, first == 1
 
 
 def _is_unassigned_frame(column: Column) -> bool:

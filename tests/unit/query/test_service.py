@@ -91,3 +91,21 @@ def test_impact_in_a_notebook_that_writes_no_file(notebook_events: Any) -> None:
         ("shop/eda/df@1", "DIRECT"),
         ("shop/eda/totals@1", "DIRECT"),
     ]
+
+
+@pytest.mark.parametrize("use_lazy_graphs", [True, False])
+def test_impact_of_a_frame_starts_at_all_of_its_versions(notebook_events: Any, use_lazy_graphs: bool) -> None:
+    session = notebook_events.session(notebook="shop/eda")
+    session.operation("load", "df@1", {"price": [("orders.csv", "price")], "old": [("orders.csv", "old")]})
+    session.operation("clean", "df@2", {"price": [("df@1", "price")], "total": [("df@1", "price")]})
+    session.operation("copy", "copy@1", {"price": [("df@2", "price")]})
+    session.operation("other", "other@1", {"old": [("df@1", "old")]})
+    with QueryResources(notebook_events.index_events(), use_lazy_graphs=use_lazy_graphs) as resources:
+
+        def affected(target: str) -> dict[str, tuple[str | None, ...]]:
+            impact = LineageService(resources).analyze_impact(target)
+            return {item.dataset.name: tuple(column.column for column in item.columns) for item in impact.in_memory}
+
+        assert affected("df.price") == {"shop/eda/df@2": ("total",), "shop/eda/copy@1": ("price",)}
+        assert affected("df.old") == {"shop/eda/other@1": ("old",)}
+        assert affected("df") == {"shop/eda/copy@1": ("price",), "shop/eda/other@1": ("old",)}

@@ -411,6 +411,9 @@ class LazyColumnGraph:
 
     def _resolve(self, namespace: str, name: str) -> _Name:
         """Return the canonical name of a dataset; for a variable, its latest frame."""
+        variable, _, version = name.rpartition("@")
+        if namespace == NOTEBOOK_NAMESPACE and version.isdecimal():
+            return self._frame_version(variable, version)
         if namespace == NOTEBOOK_NAMESPACE and (namespace, name) not in self._variables:
             return self._latest_version((namespace, name), self._latest_assertions((namespace, name)))
         return self._canonical((namespace, name))
