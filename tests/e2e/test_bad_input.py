@@ -220,7 +220,7 @@ def test_invalid_notebook_is_reported(
         (("upstream", "daily_revenue.parquet.net_revenu"), "Did you mean net_revenue?"),
         (("upstream", "dayly_revenue.parquet.gross"), "Did you mean daily_revenue.parquet"),
         (("upstream", "gross"), "A column is written as DATASET.COLUMN"),
-        (("show", "ffffffff"), "There is no notebook session 'ffffffff'."),
+        (("show", "ffffffff"), "There is no notebook or session 'ffffffff'."),
         (("pipeline", "run", "--conf", "nonsense"), "Invalid --conf 'nonsense'."),
         (("pipeline", "compact", "--drop-older-than", "3 weeks"), "Invalid age '3 weeks'."),
         (("pipeline", "status", "--lake", "gs://bucket/lake"), "it is neither a folder nor S3"),

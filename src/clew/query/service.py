@@ -38,7 +38,7 @@ from clew.query.lineage import (
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.names import ResolvedName, require_run, resolve_column, resolve_dataset, resolve_name, resolve_run
 from clew.query.notebooks.reports import NotebookDocumentation, SessionResources, document_notebook, summarize_resources
-from clew.query.notebooks.session import get_notebook_run, latest_session_id, list_sessions
+from clew.query.notebooks.session import find_session_id, get_notebook_run, latest_session_id, list_sessions
 from clew.query.quality import DatasetDrift, compute_drift
 from clew.query.search import Hits, search_entities
 from clew.query.upstream import MAX_DEPTH, trace_upstream
@@ -67,9 +67,12 @@ class NotebookService:
         """List runs of any job: recent, failed or slowest."""
         return list_job_runs(self._index, selection, since, limit)
 
-    def resources(self, session_id: str | None = None, *, limit: int) -> list[SessionResources]:
-        """Return the resources of sessions, newest first, or of one session."""
-        sessions = [session_id] if session_id else [run.session_id for run in list_sessions(self._index, limit)]
+    def resources(self, name: str | None = None, *, limit: int) -> list[SessionResources]:
+        """Return the resources of sessions, newest first, or of one session or notebook."""
+        if name is None:
+            sessions = [run.session_id for run in list_sessions(self._index, limit)]
+        else:
+            sessions = [find_session_id(self._index, name)]
         return [summarize_resources(get_notebook_run(self._index, session)) for session in sessions]
 
     def drift(self, dataset: str) -> DatasetDrift:
@@ -84,6 +87,10 @@ class NotebookService:
         """Return the session that started last."""
         session = latest_session_id(self._index)
         return None if session is None else get_notebook_run(self._index, session)
+
+    def find_run(self, name: str | None = None) -> NotebookRun:
+        """Load a session, or the latest session of a notebook; without a name, the latest of all."""
+        return get_notebook_run(self._index, find_session_id(self._index, name))
 
     def is_session(self, name: str) -> bool:
         """Return whether a name is the id of a notebook session."""

@@ -115,7 +115,7 @@ def test_upstream_of_dataset_job_or_run_traverses_graph(orders: Any) -> None:
 
 
 USER_ERRORS = {
-    "unknown session": (["show", "ffff0000"], 2, "There is no notebook session 'ffff0000'.\n"),
+    "unknown session": (["show", "ffff0000"], 2, "There is no notebook or session 'ffff0000'.\n"),
     "unknown column": (["upstream", "totals.parquet.summ"], 2, "Did you mean sum?\n"),
     "zero depth": (["upstream", "totals.sum", "--depth", "0"], 2, "Invalid value for '--depth'"),
     "malformed depth": (["upstream", "totals.sum", "--depth", "x"], 2, "Invalid value for '--depth'"),

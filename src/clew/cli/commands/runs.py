@@ -39,7 +39,7 @@ from clew.errors import UsageError
 from clew.query.entities.model import AssertionResult
 from clew.query.entities.runs import SLOW_SAMPLE_SIZE, JobRunSummary, RunSelection
 from clew.query.model import NotebookRun, shorten
-from clew.query.names import EmptyIndexError, UnknownNameError, full_name
+from clew.query.names import UnknownNameError, full_name
 from clew.query.notebooks.reports import Downstream, SessionResources, TimelineEntry, build_timeline
 from clew.query.quality import ColumnDrift, ColumnMetrics, DatasetDrift, QualityCounts
 from clew.query.service import NotebookService
@@ -94,7 +94,7 @@ def _format_tests(tests: QualityCounts | None) -> Text:
 def runs_command(selection: RunSelection | None, since: str | None, limit: int, home: DataDir) -> list[JobRunSummary]:
     """List runs of notebooks and other jobs, newest first.
 
-    Cells and operations of a notebook are runs too; `clew show SESSION` lists them.
+    Cells and operations of a notebook are runs too; `clew show` lists them.
     """
     earliest = None if since is None else datetime.now(UTC) - parse_age(since)
     with NotebookService(home.index) as service:
@@ -102,23 +102,16 @@ def runs_command(selection: RunSelection | None, since: str | None, limit: int, 
 
 
 @click.command("show")
-@click.argument("session", required=False, shell_complete=complete_session)
+@click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
 @json_option(lambda run: stdout_console().print(run_summary(run), cell_table(run), sep="\n"))
 @fresh_index_option
-def show_command(session: str | None, home: DataDir) -> NotebookRun:
+def show_command(name: str | None, home: DataDir) -> NotebookRun:
     """Show a notebook run: its cells with time and memory, and the datasets read and written.
 
-    SESSION is a session id; by default the latest run is shown.
+    The argument is a session id or a notebook, whose latest run is shown; by default the latest run of all.
     """
     with NotebookService(home.index) as service:
-        return _load_run(service, session)
-
-
-def _load_run(service: NotebookService, session: str | None) -> NotebookRun:
-    run = service.latest_run() if session is None else service.run(session)
-    if run is None:
-        raise EmptyIndexError.no_notebook_runs()
-    return run
+        return service.find_run(name)
 
 
 _MAX_DETAIL = 90
@@ -144,30 +137,30 @@ def report_group() -> None:
 
 
 @report_group.command("performance")
-@click.argument("session", required=False, shell_complete=complete_session)
+@click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Maximum number of sessions.")
 @json_option(lambda sessions: stdout_console().print(_resource_table(sessions)))
 @index_option
-def report_performance(session: str | None, limit: int, home: DataDir) -> list[SessionResources]:
+def report_performance(name: str | None, limit: int, home: DataDir) -> list[SessionResources]:
     """Show time and memory per session, the slowest cells and operations, and what depends on them.
 
-    SESSION is a session id; by default the latest sessions are shown.
+    The argument is a session id or a notebook, whose latest session is shown; by default the latest sessions of all.
     """
     with NotebookService(home.index) as service:
-        return service.resources(session, limit=limit)
+        return service.resources(name, limit=limit)
 
 
 @report_group.command("audit")
-@click.argument("session", required=False, shell_complete=complete_session)
+@click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
 @json_option(lambda entries: stdout_console().print(_timeline_table(entries)))
 @index_option
-def report_audit(session: str | None, home: DataDir) -> list[TimelineEntry]:
+def report_audit(name: str | None, home: DataDir) -> list[TimelineEntry]:
     """Show the audit trail of a session: operations in time order, with their data.
 
-    SESSION is a session id; by default the latest session is shown.
+    The argument is a session id or a notebook, whose latest session is shown; by default the latest session of all.
     """
     with NotebookService(home.index) as service:
-        return build_timeline(_load_run(service, session))
+        return build_timeline(service.find_run(name))
 
 
 @report_group.command("quality")

@@ -18,8 +18,8 @@ from clew.query.model import (
     NotebookRun,
     State,
 )
-from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
-from clew.query.notebooks.session import RunStates, get_notebook_run, list_sessions, track_states
+from clew.query.names import full_name, short_name
+from clew.query.notebooks.session import RunStates, find_session_id, get_notebook_run, track_states
 from clew.query.upstream import find_origins, trace_upstream
 
 
@@ -267,7 +267,7 @@ class NotebookDocumentation(Struct, frozen=True):
 
 def document_notebook(index: IndexReader, name: str | None = None) -> NotebookDocumentation:
     """Document a session, or the latest session of a notebook; without a name, the latest session of all."""
-    run = get_notebook_run(index, _find_session(index, name))
+    run = get_notebook_run(index, find_session_id(index, name))
     return NotebookDocumentation(
         notebook=run.notebook,
         session_id=run.session_id,
@@ -277,18 +277,6 @@ def document_notebook(index: IndexReader, name: str | None = None) -> NotebookDo
         writes=tuple(_documented_dataset(state, _origins(index, state)) for state in run.writes),
         cells=tuple(_documented_cells(run)),
     )
-
-
-def _find_session(index: IndexReader, name: str | None) -> str:
-    sessions = list_sessions(index)
-    for run in sessions:
-        suffixes = (f"/{run.notebook}", f"/{run.notebook.removesuffix('.py').removesuffix('.ipynb')}")
-        if name is None or name == run.session_id or any(full.endswith(f"/{name}") for full in suffixes):
-            return run.session_id
-    if name is None:
-        raise EmptyIndexError.no_notebook_runs()
-    names = [*dict.fromkeys(run.notebook for run in sessions), *(run.session_id for run in sessions)]
-    raise UnknownNameError.of("notebook or session", name, names)
 
 
 def _documented_dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = None) -> DocumentedDataset:

@@ -30,7 +30,7 @@ from clew.query.model import (
     from_epoch_micros,
     to_edge_type,
 )
-from clew.query.names import UnknownNameError, schema_fields
+from clew.query.names import EmptyIndexError, UnknownNameError, schema_fields
 from clew.query.pages.run_page_model import Flag, PageEdge, PageOperation, PageState, Port
 
 if TYPE_CHECKING:
@@ -68,6 +68,22 @@ def latest_session_id(index: IndexReader) -> str | None:
     """Return the id of the session that started last."""
     sessions = index.sessions(1)
     return sessions[0]["session_id"] if sessions else None
+
+
+def find_session_id(index: IndexReader, name: str | None = None) -> str:
+    """Return the id of a session, or of the latest session of a notebook; without a name, of the latest of all.
+
+    The last parts of a notebook's name are sufficient.
+    """
+    sessions = list_sessions(index)
+    for run in sessions:
+        suffixes = (f"/{run.notebook}", f"/{run.notebook.removesuffix('.py').removesuffix('.ipynb')}")
+        if name is None or name == run.session_id or any(full.endswith(f"/{name}") for full in suffixes):
+            return run.session_id
+    if name is None:
+        raise EmptyIndexError.no_notebook_runs()
+    names = [*dict.fromkeys(run.notebook for run in sessions), *(run.session_id for run in sessions)]
+    raise UnknownNameError.of("notebook or session", name, names)
 
 
 def get_notebook_run(index: IndexReader, session_id: str) -> NotebookRun:

@@ -80,6 +80,15 @@ def test_slowest_operations_with_their_cost_per_column(orders: Any) -> None:
     assert slowest[0].downstream == Downstream(0, 0, 0)
 
 
+@pytest.mark.parametrize("name", ["orders.py", "orders", "aaaa1111"])
+@pytest.mark.parametrize("command", [["show"], ["report", "performance"], ["report", "audit"]])
+def test_runs_are_found_by_notebook_or_session(command: list[str], name: str, home: Path) -> None:
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(cli, [*command, *arguments, "--home", str(home)], catch_exceptions=False).stdout
+
+    assert run(name) == run() != ""
+
+
 def test_show_lists_what_was_not_captured(orders: Any, home: Path) -> None:
     with NotebookService(orders.index) as service:
         run_id = service.run("aaaa1111").run_uuid
