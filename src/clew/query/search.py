@@ -71,11 +71,14 @@ def search_entities(
     if not words:
         return Hits(run, len(run), is_complete=True)
     query = " ".join(f'"{word}"*' for word in words)
-    with search_index.open_refreshed(index, words) as (database, is_complete):
+
+    def find(database: sqlite3.Connection) -> tuple[list[sqlite3.Row], int, tuple[str, ...]]:
         database.row_factory = sqlite3.Row
         rows = database.execute(_HITS, (query, kind, namespace, text.strip(), limit, offset)).fetchall()
         total = database.execute(_COUNT, (query, kind, namespace, MAX_HITS)).fetchone()[0]
-        suggestions = () if total or run else _did_you_mean(database, words)
+        return rows, total, () if total or run else _did_you_mean(database, words)
+
+    (rows, total, suggestions), is_complete = search_index.query(index, words, find)
     return Hits((*run, *map(_hit, rows)), total + len(run), is_complete, suggestions)
 
 

@@ -8,10 +8,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -142,6 +142,9 @@ _FORMAT: Final = "4"
 # Entities per transaction.
 _BATCH_SIZE = 250
 _MAX_SYNC_REFRESH_SECONDS = 0.5
+# Damage of a file is reported in many ways, such as a missing column.
+_DAMAGE_CODES: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+T = TypeVar("T")
 _SCHEMA = f"""
 create table if not exists meta (key text primary key, value text not null) without rowid;
 create table if not exists entities (
@@ -197,22 +200,30 @@ class SearchIndex:
                 self._private_dir.cleanup()
                 self._private_dir = None
 
-    @contextmanager
-    def open_refreshed(
-        self, index: IndexReader, words: Sequence[str] = ()
-    ) -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Open the file and return whether it is complete; a long refresh continues in the background."""
+    def query(self, index: IndexReader, words: Sequence[str], run: Callable[[sqlite3.Connection], T]) -> tuple[T, bool]:
+        """Run a query on the refreshed file; return whether the file is complete. A damaged file is created again."""
+        try:
+            return self._query(index, words, run)
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _DAMAGE_CODES:
+                raise
+        with self._refresh_lock:
+            _remove(self._path)
+            self._version = None
+        return self._query(index, words, run)
+
+    def _query(
+        self, index: IndexReader, words: Sequence[str], run: Callable[[sqlite3.Connection], T]
+    ) -> tuple[T, bool]:
+        # A long refresh continues in the background.
         is_complete = self._version == index.version()
         if not is_complete and self._refresh_seconds < _MAX_SYNC_REFRESH_SECONDS:
             timeout = 0.0 if self._is_one_shot else _MAX_SYNC_REFRESH_SECONDS
             is_complete = self._refresh(time.monotonic() + timeout, words)
         if not is_complete and not self._is_one_shot:
             self._refresh_in_background()
-        connection = self._connection()
-        try:
-            yield connection, is_complete
-        finally:
-            connection.close()
+        with closing(self._connection()) as connection:
+            return run(connection), is_complete
 
     def refresh(self) -> None:
         """Refresh the file completely."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from random import Random
 from typing import Any
 
 import pytest
@@ -97,6 +100,23 @@ def test_refreshes_after_new_events(shop: Any, resources: QueryResources) -> Non
 def test_recreates_a_corrupt_search_index(shop: Any, resources: QueryResources) -> None:
     sidecar_path(shop.index, "search").write_bytes(b"no database" * 100)
     assert hit_names(search(resources, "purchases")) == ["orders"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_search_index_is_created_again(shop: Any, seed: int) -> None:
+    with QueryResources(shop.index) as resources:
+        resources.search_index.refresh()
+        path, rng = sidecar_path(shop.index, "search"), Random(seed)
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("pragma wal_checkpoint(truncate)")
+        body = bytearray(path.read_bytes())
+        start = rng.randrange(0, len(body), 4096)
+        # The header is intact, so that the file is opened.
+        body[max(start, 100) : start + 8192] = bytes(len(body[max(start, 100) : start + 8192]))
+        path.write_bytes(body)
+    with QueryResources(shop.index) as resources:
+        assert set(hit_names(search(resources, "purchases"))) <= {"orders"}
+        assert search(resources, "nothing of the kind").total == 0
 
 
 def test_one_shot_search_indexes_matching_names_and_reports_incompleteness(
