@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal, Self, get_type_hints
+from typing import Any, BinaryIO, Final, Literal, Self, get_type_hints
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -162,9 +163,11 @@ def build_adjacency(nodes: int, starts: Numbers, ends: Numbers) -> Adjacency:
 
 
 # Increase when the arrays change; files with another number are rebuilt.
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 _MAGIC: Final = b"clewgrph"
 _ALIGNMENT = 8
+_CHECKSUM_BYTES = 8
+_READ_BYTES = 1 << 20
 
 
 class ArraySpan(Struct, array_like=True):
@@ -191,7 +194,10 @@ class MappedArrays:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, array[int] | bytes], metadata: Struct) -> None:
-    """Write a file of arrays and atomically replace the previous one."""
+    """Write a file of arrays and atomically replace the previous one.
+
+    The file starts with a checksum of what follows it: damaged arrays would give wrong answers.
+    """
     spans: dict[str, ArraySpan] = {}
     offset = 0
     for name, values in arrays.items():
@@ -203,22 +209,29 @@ def write_arrays(path: Path, arrays: Mapping[str, array[int] | bytes], metadata:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
-            file.write(bytes(-file.tell() % _ALIGNMENT))
+            start = file.write(_MAGIC + bytes(_CHECKSUM_BYTES))
+            head = len(header).to_bytes(8, "little") + header
+            head += bytes(-(start + len(head)) % _ALIGNMENT)
+            file.write(head)
+            checksum = crc32(head)
             for values in arrays.values():
-                view = memoryview(values)
+                view = memoryview(values).cast("B")
+                padding = bytes(-view.nbytes % _ALIGNMENT)
                 file.write(view)
-                file.write(bytes(-view.nbytes % _ALIGNMENT))
+                file.write(padding)
+                checksum = crc32(padding, crc32(view, checksum))
+            file.seek(len(_MAGIC))
+            file.write(checksum.to_bytes(_CHECKSUM_BYTES, "little"))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def map_arrays(path: Path) -> MappedArrays | None:
-    """Map a file of arrays; None if it is missing or not readable by this version."""
+    """Map a file of arrays; None if it is missing, damaged or not readable by this version."""
     try:
         with path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
+            if file.read(len(_MAGIC)) != _MAGIC or not _is_intact(file):
                 return None
             size = int.from_bytes(file.read(8), "little")
             header = msgspec.json.decode(file.read(size), type=_Header)
@@ -226,12 +239,21 @@ def map_arrays(path: Path) -> MappedArrays | None:
             content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError, msgspec.DecodeError):
         return None
-    last = max((span.offset + span.size for span in header.arrays.values()), default=0)
-    if header.format != _FORMAT or header.byte_order != sys.byteorder or data_start + last > len(content):
+    if header.format != _FORMAT or header.byte_order != sys.byteorder:
         return None
     return MappedArrays(
         {name: _cast(content, data_start, span) for name, span in header.arrays.items()}, header.metadata
     )
+
+
+def _is_intact(file: BinaryIO) -> bool:
+    """Return whether the checksum at the position of a file is that of the rest. The position is moved behind it."""
+    expected, start, actual = int.from_bytes(file.read(_CHECKSUM_BYTES), "little"), file.tell(), 0
+    # Read, not mapped: mapped pages would count as memory of the process.
+    while part := file.read(_READ_BYTES):
+        actual = crc32(part, actual)
+    file.seek(start)
+    return actual == expected
 
 
 def _cast(content: memoryview, data_start: int, span: ArraySpan) -> Any:
