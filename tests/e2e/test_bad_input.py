@@ -112,10 +112,9 @@ def _truncate_log_of_unknown_end(home: Path) -> None:
     ("damage", "message", "hint"),
     [
         (_delete_table, "has no table run_facets", "which reads the log again"),
-        (_delete_delta_log, "has no folder _delta_log", "Restore it from a backup"),
-        (_delete_data_file, "lacks 1 of its", "Restore it from a backup"),
+        (_delete_delta_log, "has no folder _delta_log", "clew doctor --repair"),
+        (_delete_data_file, "lacks 1 of its", "clew doctor --repair"),
         (_delete_lake, "belongs to the lake", "--lake PATH"),
-        (_truncate_log_of_unknown_end, "that was already ingested", "Restore the log"),
     ],
 )
 def test_damaged_data_directory_is_reported(
@@ -137,10 +136,13 @@ def test_damaged_data_directory_is_reported(
     assert "Ingesting events" not in result.stderr
 
 
-def test_events_after_a_truncated_log_are_ingested(demo_home: Path, tmp_path: Path, clew: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("damage", [_truncate_log, _truncate_log_of_unknown_end])
+def test_events_after_a_truncated_log_are_ingested(
+    damage: Callable[[Path], None], demo_home: Path, tmp_path: Path, clew: Callable[..., Any]
+) -> None:
     home = tmp_path / "home"
     shutil.copytree(demo_home, home)
-    _truncate_log(home)
+    damage(home)
     events = tmp_path / "events.ndjson"
     events.write_text(json.dumps(EVENT) + "\n")
     result = clew("pipeline", "run", "--home", home, "--from", events)
