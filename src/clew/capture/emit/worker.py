@@ -51,13 +51,15 @@ class LogExpander:
             files = StreamFiles(self.folder)
             progress = files.progress()
             for path in logs_in(self.folder):
-                cursor = self._cursors.setdefault(path, _LogCursor(path))
+                # Taken out first: after an error it is ahead of the committed events, and the log is read again.
+                cursor = self._cursors.pop(path, None) or _LogCursor(path)
                 for position in cursor.expand(files, progress.logs.get(path.name, 0)):
                     progress.logs[path.name] = position
                     files.commit(progress.logs)
                 if cursor.is_complete:
                     path.unlink()
-                    del self._cursors[path]
+                else:
+                    self._cursors[path] = cursor
             self._remove_work_files()
 
     def _remove_work_files(self) -> None:

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,18 +156,40 @@ def test_truncated_line_is_skipped(log: Path, tmp_path: Path) -> None:
     assert ends[-1]["eventType"] == "ABORT"
 
 
+@contextmanager
+def limited_file_size(size: int) -> Iterator[None]:
+    """Limit the size of the files that this process can write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_expansion_resumes_after_a_full_disk(log: Path, tmp_path: Path) -> None:
     expand_logs(folder_with_log(log.read_bytes(), tmp_path / "whole"))
     folder = folder_with_log(log.read_bytes(), tmp_path / "full")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(log.read_bytes()), hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            expand_logs(folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with limited_file_size(len(log.read_bytes())), pytest.raises(OSError, match="File too large"):
+        expand_logs(folder)
     expand_logs(folder)
     assert read_streams(folder) == read_streams(tmp_path / "whole")
+
+
+def test_a_running_expander_resumes_after_a_full_disk(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete_log = log.read_bytes()
+    expand_logs(folder_with_log(complete_log, tmp_path / "whole"))
+    monkeypatch.setattr("clew.capture.emit.worker.is_abandoned", lambda path: path.stat().st_size == len(complete_log))
+    for lines in range(1, complete_log.count(b"\n")):
+        folder = folder_with_log(first_lines(complete_log, lines), tmp_path / f"{lines}")
+        expander = LogExpander(folder)
+        with limited_file_size(64), pytest.raises(OSError, match="File too large"):
+            expander.poll()
+        folder_with_log(complete_log, folder)
+        expander.poll()
+        assert read_streams(folder) == read_streams(tmp_path / "whole")
 
 
 def test_progress_of_a_loop_gives_one_event(write_cells: WriteCells, tmp_path: Path) -> None:
