@@ -34,7 +34,7 @@ from clew.events.facets import FacetOrder
 from clew.lake.data_files import DataFile
 from clew.lake.manifest import check_no_stray_tables, check_tables, read_manifest, write_manifest
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES, Table
-from clew.lake.storage import DELTA_LOG_DIR, open_storage, translate_storage_errors
+from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, open_storage, translate_storage_errors
 
 # Reports of Spark tasks to the driver while a batch is processed.
 WORKER_REPORTS_DIR: Final = "_worker_reports"
@@ -178,16 +178,21 @@ class Lake:
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
     def recreate_table(self, table: Table) -> OldTable:
-        """Create a table again whose Delta log is damaged, without rows; its files and its old log are kept."""
-        folder, logs = Path(str(self.root / table.name)), Path(str(self.root / table.name / DELTA_LOG_DIR))
-        old, kept = _read_old_log(folder, logs), logs.with_name(f"{logs.name}.damaged")
-        if kept.exists():
-            shutil.rmtree(kept)
-        if logs.exists():
-            logs.replace(kept)
+        """Create a table again whose Delta log is damaged, without rows; its files and its old log are kept.
+
+        Until `append_recovered`, the table counts as damaged. An interrupted repair is started again.
+        """
+        folder = Path(str(self.root / table.name))
+        logs, old_logs = folder / DELTA_LOG_DIR, folder / REPAIR_LOG_DIR
+        if old_logs.exists():
+            shutil.rmtree(logs, ignore_errors=True)
+        elif logs.exists():
+            logs.replace(old_logs)
+        else:
+            old_logs.mkdir(parents=True)
         self._tables.pop(table.name, None)
         self._create_tables()
-        return old
+        return _read_old_log(folder, old_logs)
 
     def append_recovered(self, table: Table, files: list[DataFile], transactions: Mapping[str, int]) -> None:
         """Append files to a table that was created again, with the transactions that they contain."""
@@ -199,6 +204,9 @@ class Lake:
             "append",
             CommitProperties(app_transactions=[Transaction(*transaction) for transaction in transactions.items()]),
         )
+        folder = Path(str(self.root / table.name))
+        shutil.rmtree(kept := folder / f"{DELTA_LOG_DIR}.damaged", ignore_errors=True)
+        (folder / REPAIR_LOG_DIR).replace(kept)
 
     def delete_uncommitted(self, files: list[DataFile]) -> None:
         """Delete files that are not part of any commit."""

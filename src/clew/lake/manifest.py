@@ -18,7 +18,7 @@ from clew import __version__
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
 from clew.events.facets import FacetOrder
-from clew.lake.storage import DELTA_LOG_DIR, open_parquet, open_storage, table_names
+from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, open_parquet, open_storage, table_names
 
 # Increased when tables change incompatibly. 2: renamed tables and columns (`dataset_aliases`, `facet_error`, ...).
 LAKE_FORMAT_VERSION: Final = 2
@@ -154,6 +154,8 @@ def find_damage(folder: LakeLocation, *, is_deep: bool = True) -> TableDamage | 
     storage = open_storage(folder)
     if not storage.has_folder():
         return TableDamage(f"The lake {folder.parent} has no table {folder.name}.", is_missing=True)
+    if storage.has_folder(REPAIR_LOG_DIR):
+        return TableDamage(f"The repair of the table {folder} was interrupted.")
     if not storage.has_folder(DELTA_LOG_DIR):
         return TableDamage(f"The table {folder} has no folder {DELTA_LOG_DIR}.", is_missing=True)
     commit = _find_damaged_commit(folder, is_deep=False)

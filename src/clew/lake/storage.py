@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DELTA_LOG_DIR: Final = "_delta_log"
+# The damaged log of a table while it is repaired.
+REPAIR_LOG_DIR: Final = f"{DELTA_LOG_DIR}.repairing"
 _MAX_CACHED = 256
 
 

@@ -146,6 +146,29 @@ def test_repairs_a_table_from_the_log(damage: str, table: str, filled_home: Data
     assert len(read_rows(filled_home)["lineage_events"]) == len(expected["lineage_events"]) + 1
 
 
+@pytest.mark.parametrize("damage", ["empty commit", "missing log", "missing table"])
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_interrupted_repair_is_repeated(
+    damage: str, is_committed: bool, filled_home: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = read_rows(filled_home)
+    DAMAGES[damage](filled_home, "dataset_facets")
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clew.lake.lake.shutil.rmtree" if is_committed else "clew.lake.lake.Lake._commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            repair_lake(filled_home)
+    with pytest.raises(ClewError, match=r"repair of the table .*dataset_facets was interrupted"):
+        check_integrity(filled_home.lake)
+    (repair,) = repair_lake(filled_home)
+    assert (repair.table, repair.lost) == ("dataset_facets", None)
+    assert read_rows(filled_home) == expected
+    assert repair_lake(filled_home) == []
+
+
 def test_repairs_several_tables(filled_home: DataDir) -> None:
     expected = read_rows(filled_home)
     damages = {"lineage_events": "zeroed commit", "run_facets": "missing file", "dataset_facets": "missing table"}
