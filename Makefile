@@ -77,12 +77,9 @@ format: .venv/.dev ## Format the code and apply lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Run the benchmarks on generated events (EVENTS=20000 for a quick run)
-	@rm -f build/bench/figures.jsonl
+bench: .venv/.dev ## Run the benchmarks and write a report (EVENTS=20000 for a quick run, ONLY=capture,growth selects)
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # like an installed package
-	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
-		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
-	$(BIN)/python -m bench.summary && exit $$failed
+	@$(BIN)/python -m bench.suite $(EVENTS) --only "$(ONLY)"
 
 docs: ## Build the documentation site into build/site
 	@scripts/install-uv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ FIGURES_PATH = BUILD / "figures.jsonl"
 
 
 class Figure(Struct, frozen=True):
-    """Measured value and its target, a minimum or a maximum."""
+    """Measured value and its target, a minimum or a maximum; `low` and `high` are the extremes of repeated rounds."""
 
     measure: str
     events: int
@@ -22,6 +23,8 @@ class Figure(Struct, frozen=True):
     target: float
     is_maximum: bool
     unit: str
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_met(self) -> bool:
@@ -43,6 +46,19 @@ class Figure(Struct, frozen=True):
         """Formatted value."""
         return f"{_format_number(self.value)}{self.unit}"
 
+    @property
+    def spread_text(self) -> str:
+        """Formatted extremes of the rounds, empty for a single measurement."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{_format_number(self.low)} to {_format_number(self.high)}"
+
+    @property
+    def margin(self) -> float:
+        """How many times better than the target; below 1 if it was missed."""
+        better, worse = (self.target, self.value) if self.is_maximum else (self.value, self.target)
+        return better / worse if worse else 1.0 if better == worse else float("inf")
+
 
 @dataclass(frozen=True)
 class Report:
@@ -56,13 +72,19 @@ class Report:
         """Print a line without a target."""
         print(f"  {line}", flush=True)
 
-    def check_min(self, name: str, value: float, target: float, unit: str = "") -> None:
+    def check_min(self, name: str, value: float, target: float, unit: str = "", rounds: Sequence[float] = ()) -> None:
         """Record a figure and compare it with its minimum."""
-        self._record(Figure(self.measure, self.run_size.events, name, value, target, is_maximum=False, unit=unit))
+        self._record(self._figure(name, value, target, unit, rounds, is_maximum=False))
 
-    def check_max(self, name: str, value: float, target: float, unit: str = "") -> None:
+    def check_max(self, name: str, value: float, target: float, unit: str = "", rounds: Sequence[float] = ()) -> None:
         """Record a figure and compare it with its maximum."""
-        self._record(Figure(self.measure, self.run_size.events, name, value, target, is_maximum=True, unit=unit))
+        self._record(self._figure(name, value, target, unit, rounds, is_maximum=True))
+
+    def _figure(
+        self, name: str, value: float, target: float, unit: str, rounds: Sequence[float], *, is_maximum: bool
+    ) -> Figure:
+        low, high = (min(rounds), max(rounds)) if rounds else (None, None)
+        return Figure(self.measure, self.run_size.events, name, value, target, is_maximum, unit, low, high)
 
     def _record(self, figure: Figure) -> None:
         self.log(f"{figure.name}: {figure.value_text}, target {figure.target_text}: {figure.verdict}")
@@ -83,10 +105,17 @@ def read_figures(path: Path = FIGURES_PATH) -> list[Figure]:
 def format_table(figures: list[Figure]) -> str:
     """Format figures as a Markdown table."""
     rows = [
-        (figure.measure, figure.name, figure.value_text, figure.target_text, _format_verdict(figure))
+        (
+            figure.measure,
+            figure.name.replace("|", "\\|"),
+            figure.value_text,
+            figure.spread_text,
+            figure.target_text,
+            _format_verdict(figure),
+        )
         for figure in figures
     ]
-    head = [("measure", "figure", "measured", "target", ""), ("---",) * 5]
+    head = [("measure", "figure", "measured", "rounds", "target", ""), ("---",) * 6]
     return "".join(f"| {' | '.join(row)} |\n" for row in (*head, *rows))
 
 

@@ -85,8 +85,14 @@ def compare(events: list[bytes], report: Report) -> None:
         check(count_events(url) == _TURNS * len(postgres_rates) * len(rows), "PostgreSQL does not have all events")
     rate, best = median(rates), max(median(turn_rates) for turn_rates in postgres_rates.values())
     report.log(f"the collector / PostgreSQL with its best number of connections: {rate / best:.2f}×")
-    report.check_min("durable events per second / INSERT per event", rate / median(postgres_rates[_CLIENTS]), 3)
-    report.check_max("CPU per event of the collector", 1000 * median(collector_costs), 0.4, " ms")
+    baseline = median(postgres_rates[_CLIENTS])
+    report.check_min(
+        "durable events per second / INSERT per event", rate / baseline, 3, rounds=[turn / baseline for turn in rates]
+    )
+    # Wall times vary with the load of the machine, CPU times hardly.
+    report.log(f"CPU of PostgreSQL / of the collector: {median(postgres_costs) / median(collector_costs):.2f}")
+    milliseconds = [1000 * cost for cost in collector_costs]
+    report.check_max("CPU per event of the collector", median(milliseconds), 0.4, " ms", rounds=milliseconds)
 
 
 def measure_large_events(report: Report) -> None:

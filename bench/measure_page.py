@@ -64,8 +64,8 @@ def main() -> None:
         home = DataDir(folder / "shop")
         fill_shop(home)
         with serve_page(home) as url:
-            first_paint = min(_measure_first_paint(chromium, url) for _ in range(_REPETITIONS))
-        report.check_max("first meaningful paint of the home page", first_paint / 1000, 1.5, " s")
+            paints = [_measure_first_paint(chromium, url) / 1000 for _ in range(_REPETITIONS)]
+        report.check_max("first meaningful paint of the home page", min(paints), 1.5, " s", rounds=paints)
         large = DataDir(folder / "large").create()
         _write_index(large)
         report.check_max(f"{_NODES:,} nodes laid out", _measure_layout(large), 50, " ms")
@@ -75,7 +75,7 @@ def main() -> None:
                 f"CPU of the page until {_NODES:,} nodes are drawn", _measure_drawing_cpu(chromium, url), 1, " s"
             )
         report.log(f"{_NODES:,} nodes drawn {min(drawn_after) / 1000:.2f} s after their arrival, wall time")
-        report.check_max("longest task while panning", min(longest_tasks), 200, " ms")
+        report.check_max("longest task while panning", min(longest_tasks), 200, " ms", rounds=longest_tasks)
 
 
 def _compressed_bytes() -> int:

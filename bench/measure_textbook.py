@@ -60,6 +60,7 @@ def main() -> None:
         "events per CPU-second into committed tables, clew / textbook",
         costs[DELTA].cpu / costs[CLEW].cpu,
         4.0,
+        rounds=[costs[DELTA].cpu / cost.cpu for plan, cost in runs if plan == CLEW],
     )
 
 

@@ -1,0 +1,66 @@
+"""Run all benchmarks, or some of them, and write one report.
+
+python -m bench.suite [EVENTS] [--only MEASURE,…]
+
+A full run of all benchmarks writes bench/report.md, report.json and report.svg, which are committed. Other runs write
+the same files to build/bench.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.figures import FIGURES_PATH, read_figures
+from bench.machine import LoadMeter, describe_machine
+from bench.report import BenchReport, MeasureRun, format_report, write_report
+from bench.rounds import BUILD, FULL_RUN_EVENTS
+
+_FOLDER = Path(__file__).parent
+
+
+def main() -> None:
+    """Run the benchmarks; exit with 1 if one could not be run. A missed target is a result, not a failure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("events", type=int, nargs="?", default=FULL_RUN_EVENTS, help="size of the run")
+    parser.add_argument("--only", default="", metavar="MEASURE,…", help="benchmarks to run (default: all)")
+    arguments = parser.parse_args()
+    measures = list_measures()
+    selected = [name for name in arguments.only.split(",") if name] or measures
+    if unknown := sorted(set(selected) - set(measures)):
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(measures)}")
+    report = run_suite(selected, arguments.events)
+    is_complete = selected == measures and arguments.events >= FULL_RUN_EVENTS
+    folder = _FOLDER if is_complete else BUILD
+    write_report(report, folder)
+    print(format_report(report), f"Written to {folder / 'report.md'}", sep="\n")
+    sys.exit(any(run.exit_code for run in report.runs))
+
+
+def list_measures() -> list[str]:
+    """List the names of all benchmarks."""
+    return sorted(path.stem.removeprefix("measure_") for path in _FOLDER.glob("measure_*.py"))
+
+
+def run_suite(measures: list[str], events: int) -> BenchReport:
+    """Run benchmarks one after the other, each in its own process."""
+    FIGURES_PATH.unlink(missing_ok=True)
+    started_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    runs = [run_measure(measure, events) for measure in measures]
+    return BenchReport(started_at, events, describe_machine(), runs, read_figures())
+
+
+def run_measure(measure: str, events: int) -> MeasureRun:
+    """Run a benchmark and measure how busy the machine was otherwise."""
+    print(measure, flush=True)
+    load, start = LoadMeter(), time.perf_counter()
+    process = subprocess.run([sys.executable, "-m", f"bench.measure_{measure}", str(events)], check=False)
+    return MeasureRun(measure, time.perf_counter() - start, process.returncode, load.other_load())
+
+
+if __name__ == "__main__":
+    main()
