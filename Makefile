@@ -4,13 +4,16 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-faults test-pandas check check-web test-web format bench docs web wheel browser clean
+.PHONY: help demo test test-fast test-faults test-fuzz test-pandas test-wheel check check-web test-web format bench docs web wheel release browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
 BIN := .venv/bin
 ARGS ?=
 SOAK_SECONDS ?= 600
+FAULTS ?= 50
+FUZZ_EXAMPLES ?= 20000
+FUZZ_EVENTS ?= 1000000
 ON_ALL_CORES = -n auto --dist loadfile
 # ARGS may select no test of a folder (pytest exits with 5).
 NONE_CHOSEN = test $$? -eq 5
@@ -56,8 +59,11 @@ test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
 test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARGS="groupby" selects): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)
 
-test-faults: .venv/.dev ## Run the service under load for ten minutes (SOAK_SECONDS=60 is shorter)
-	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest tests/faults -s $(ARGS)
+test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=5 is shorter)
+	SOAK_SECONDS=$(SOAK_SECONDS) FAULTS=$(FAULTS) $(BIN)/pytest tests/faults -s $(ARGS)
+
+test-fuzz: .venv/.dev ## Fuzz the code and the service with mutated events (FUZZ_EXAMPLES=1000 FUZZ_EVENTS=5000 is shorter)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_EVENTS=$(FUZZ_EVENTS) $(BIN)/pytest tests/fuzz -s $(ARGS)
 
 check: .venv/.dev ## Check lint, format, types and imports
 	$(BIN)/ruff check --output-format concise
@@ -90,6 +96,14 @@ web: src/clew/api/static/index.html ## Build the web UI into the package
 wheel: web ## Build a wheel with the web UI into dist
 	@scripts/install-uv
 	uv build --wheel
+
+release: web ## Build the wheel, the source distribution and a software bill of materials into dist
+	@scripts/install-uv
+	uv build --wheel --sdist
+	uv export --quiet --frozen --no-dev --extra all --format cyclonedx1.5 --output-file dist/clew.cdx.json >/dev/null
+
+test-wheel: release ## Install the wheel with all supported versions of Python that can be had, and run clew
+	$(PYTHON) scripts/check_wheel.py $(ARGS)
 
 browser: # for the browser tests
 	@scripts/install-browser

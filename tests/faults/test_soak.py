@@ -10,13 +10,11 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Self
@@ -25,6 +23,7 @@ import pytest
 import requests
 from bench.generate import generate_events
 from bench.processes import list_process_tree
+from tests.faults.service import kind_of, run_service
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 WARM_UP = 0.6
@@ -59,24 +58,6 @@ MAX_INDEXED_BATCHES = 1_000
 MAX_LOG_FILES_PER_BATCH, LOG_FILES_ALLOWANCE = 2, 60
 
 Sample = dict[str, float]
-
-
-@contextmanager
-def run_service(home: Path) -> Iterator[tuple[int, str]]:
-    """Run `clew up`; yield its process id and its URL."""
-    command = [sys.executable, "-m", "clew", "up", "--port", "0", "--home", str(home)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        lines = iter(process.stderr.readline, "")
-        url = next(match[0] for line in lines if (match := re.search(r"http://[^ ]+(?=/ )", line)))
-        # Drained, so that the process does not block on a full pipe.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        try:
-            yield process.pid, url
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            process.wait(120)
 
 
 class Load:
@@ -133,14 +114,6 @@ def sample_processes(pid: int) -> Sample:
             totals[f"rss of {kind}"] += 1024 * sum(map(int, re.findall(r"VmRSS:\s+(\d+)", status)))
             totals[f"descriptors of {kind}"] += sum(1 for _ in (folder / "fd").iterdir())
     return dict(totals)
-
-
-def kind_of(command: str) -> str:
-    if "SparkSubmit" in command:
-        return "java"
-    if "pipeline\0stream" in command:
-        return "pipeline"
-    return "server" if "clew\0up" in command else "workers"
 
 
 def sample_files(home: Path) -> Sample:

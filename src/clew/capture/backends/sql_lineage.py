@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from clew.capture.backends.base import get_backend
@@ -334,7 +335,9 @@ class _ScopeVisitor:
         if isinstance(chosen, exp.Star):
             return self._star(chosen, scope)
         if isinstance(chosen, exp.Literal) and not any(name == STAR for name, _ in columns):
-            return [column for column in columns if re.search(chosen.name, column[0])]
+            # DuckDB's syntax of patterns (RE2) is not Python's.
+            with suppress(re.error):
+                return [column for column in columns if re.search(chosen.name, column[0])]
         names = {item.name.lower() for item in chosen.find_all(exp.Literal)} if isinstance(chosen, exp.Array) else set()
         if names:
             return [column for column in columns if column[0].lower() in names]
@@ -522,7 +525,7 @@ def _resolve_ordinals(node: Any, use: int, scope: Any) -> list[Any]:
     parts: list[Any] = []
     for part in node.iter_expressions():
         key = part.this if isinstance(part, exp.Ordered) else part
-        is_ordinal = isinstance(key, exp.Literal) and not key.is_string and 0 < int(float(key.this)) <= len(selected)
+        is_ordinal = isinstance(key, exp.Literal) and not key.is_string and 1 <= float(key.this) < len(selected) + 1
         parts.append(selected[int(float(key.this)) - 1].unalias() if is_ordinal else part)
     return parts
 

@@ -51,6 +51,14 @@ def format_dependencies(uses: Dependencies) -> str:
             {"cust": "orders.cust IDENTITY", "total": "orders.price AGGREGATION"},
             "orders.cust GROUP_BY, orders.cust SORT, orders.price SORT",
         ),
+        # Not a position: a number beyond all floats.
+        ("select id from orders order by 1e999", {"id": "orders.id IDENTITY"}, ""),
+        # DuckDB accepts the pattern, Python does not.
+        (
+            r"select columns('\pL') from orders",
+            {"*": ", ".join(f"orders.{name} IDENTITY" for name in sorted(TABLES["orders"]))},
+            "",
+        ),
         (
             "select cust from orders union all select id from cust order by all",
             {"cust": "cust.id IDENTITY, orders.cust IDENTITY"},
