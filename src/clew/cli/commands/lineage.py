@@ -40,7 +40,7 @@ from clew.query.graph.traversal import Direction
 from clew.query.graph.view import ViewOptions
 from clew.query.lineage import ColumnPath, ImpactResult, LineageResult, TraversalLimits
 from clew.query.model import LineageStep
-from clew.query.service import LineageService, NotebookService
+from clew.query.service import LineageService
 from clew.query.upstream import MAX_DEPTH
 
 _LIMIT_HELP = "Maximum number of jobs, datasets or runs; columns are always traced to their sources."
@@ -313,7 +313,7 @@ def _render(result: LineageResult, output_format: str) -> bytes:
 
 
 def _is_session(home: DataDir, name: str) -> bool:
-    with NotebookService(home.index) as service:
+    with LineageService.open(home.index) as service:
         return service.is_session(name)
 
 
@@ -321,8 +321,8 @@ def _session_page(home: DataDir, session: str) -> bytes:
     from clew.api.static_files import render_run_page
     from clew.query.pages.run_page import build_run_page
 
-    with NotebookService(home.index) as service:
-        return render_run_page(build_run_page(service.run(session))).encode()
+    with LineageService.open(home.index) as service:
+        return render_run_page(build_run_page(service.get_session(session))).encode()
 
 
 def _openlineage_events(home: DataDir, name: str) -> bytes:
