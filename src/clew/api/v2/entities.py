@@ -29,7 +29,7 @@ from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
 from clew.query.lineage import IndexFreshness
 from clew.query.model import DatasetName, State, from_epoch_micros
-from clew.query.names import DATASET, RUN, UnknownNameError, node_kind, require_run, resolve_node_id
+from clew.query.names import DATASET, RUN, node_kind, require_run, resolve_node_id
 
 _Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
 _DatasetId: TypeAlias = Annotated[
@@ -488,11 +488,7 @@ def _facets(context: OperationContext, parameters: _FacetsParameters) -> FacetsR
     if node is None:
         facets = find_run_facets(context.index, node_id.removeprefix(_RUN_PREFIX))
     else:
-        version = parameters.version if node.kind == DATASET else None
-        versions = [] if version is None else context.index.versions_with_facets(node.namespace, node.name)
-        if version is not None and version not in versions:
-            raise UnknownNameError.of(f"version of {node.name}", version, [known for known in versions if known])
-        _, facets = find_facets(context.index, node, version)
+        _, facets = find_facets(context.index, node, parameters.version)
     return FacetsResponse(node_id, {name: facet for name, facet in facets.items() if parameters.name in (None, name)})
 
 

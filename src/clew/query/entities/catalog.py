@@ -279,9 +279,8 @@ class Catalog:
     ) -> tuple[list[CatalogJob], int]:
         """Return jobs, last updated first, optionally filtered by the state of the latest run, and their number."""
         jobs = EntityFilter(namespace, states=states, hidden=self._hidden("job"))
-        rows = self.reader.entities("all_jobs", jobs, "last event", limit, offset)
-        names = [(row["namespace"], row["name"]) for row in rows]
-        return self.jobs_by_name(names), self.reader.count_entities("all_jobs", jobs)
+        rows, total = self.reader.entity_page("all_jobs", jobs, "last event", limit, offset)
+        return self.jobs_by_name([(row["namespace"], row["name"]) for row in rows]), total
 
     def job(self, name: Name) -> CatalogJob | None:
         """Return a job; None if it is unknown or hidden."""
@@ -323,9 +322,8 @@ class Catalog:
     def datasets(self, namespace: str, limit: int, offset: int) -> tuple[list[CatalogDataset], int]:
         """Return the datasets of a namespace by name, and their number."""
         datasets = EntityFilter(namespace, hidden=self._hidden("dataset"))
-        rows = self.reader.entities("datasets", datasets, "name", limit, offset)
-        names = [(row["namespace"], row["name"]) for row in rows]
-        return self.datasets_by_name(names), self.reader.count_entities("datasets", datasets)
+        rows, total = self.reader.entity_page("datasets", datasets, "name", limit, offset)
+        return self.datasets_by_name([(row["namespace"], row["name"]) for row in rows]), total
 
     def dataset(self, name: Name) -> CatalogDataset | None:
         """Return a dataset by any of its names; None if it is unknown or hidden."""

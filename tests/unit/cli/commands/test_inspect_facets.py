@@ -176,7 +176,7 @@ def test_facets_are_printed_as_json(arguments: tuple[str, ...], key: str, expect
         (("run", "none"), "There are no facets of run 'none'"),
         (("job", "n", "none"), "There is no job 'n:none'."),
         (("dataset", "n", "none"), "There is no dataset 'n:none'."),
-        (("dataset", "n", "o", "--dataset-version", "v3"), "Version 'v3' of dataset 'o'"),
+        (("dataset", "n", "o", "--dataset-version", "v3"), "There is no version of o 'v3'."),
     ],
 )
 def test_unknown_name_is_reported_with_hint(arguments: tuple[str, ...], message: str, home: Path) -> None:
