@@ -35,12 +35,13 @@ from clew.query.lineage import (
     traverse_from_run,
     traverse_nodes,
 )
-from clew.query.model import LineageStep, NotebookRun, SessionSummary
+from clew.query.model import DatasetName, LineageStep, NotebookRun, SessionSummary
 from clew.query.names import ResolvedName, require_run, resolve_column, resolve_dataset, resolve_name, resolve_run
 from clew.query.notebooks.reports import NotebookDocumentation, SessionResources, document_notebook, summarize_resources
 from clew.query.notebooks.session import find_session_id, get_notebook_run, list_sessions
 from clew.query.quality import DatasetDrift, compute_drift
 from clew.query.search import Hits, search_entities
+from clew.query.search_index import EntityKind
 from clew.query.upstream import MAX_DEPTH, trace_upstream
 
 _DEFAULT_LIMITS: Final = TraversalLimits()
@@ -176,22 +177,37 @@ class LineageService:
             return traverse_fields(self._resources.get_column_graph(index)[1], targets, direction, limits)
 
     def diff_runs(self, left: str, right: str) -> RunDiff:
-        """Compare two runs or two notebook sessions."""
+        """Compare two runs or two notebook sessions; with a lake, the code in the facets of runs, too."""
         with self._reader() as index:
             runs = resolve_run(index, left), resolve_run(index, right)
-            return diff_runs(index, *runs)
+            return diff_runs(index, *runs, self._resources.lake_location)
 
-    def diff_versions(self, dataset: str, left: str | None = None, right: str | None = None) -> VersionDiff:
+    def diff_versions(
+        self, dataset: str | DatasetName, left: str | None = None, right: str | None = None
+    ) -> VersionDiff:
         """Compare two versions of a dataset, by default the last two."""
         with self._reader() as index:
-            return diff_versions(index, resolve_dataset(index, dataset), left, right)
+            resolved = resolve_dataset(index, dataset) if isinstance(dataset, str) else dataset
+            return diff_versions(index, resolved, left, right)
 
-    def search(self, text: str, *, limit: int, offset: int = 0, wait_for_index: bool = False) -> Hits:
+    def search(
+        self,
+        text: str,
+        *,
+        kind: EntityKind | None = None,
+        namespace: str | None = None,
+        limit: int,
+        offset: int = 0,
+        wait_for_index: bool = False,
+    ) -> Hits:
         """Search jobs, datasets and runs; `wait_for_index` updates the search index first."""
         if wait_for_index:
             self._resources.search_index.refresh()
         with self._reader() as index:
-            return search_entities(self._resources.search_index, index, text, limit=limit, offset=offset)
+            search_index = self._resources.search_index
+            return search_entities(
+                search_index, index, text, kind=kind, namespace=namespace, limit=limit, offset=offset
+            )
 
     def resolve_run_and_session(self, name: str) -> tuple[str, str | None]:
         """Resolve a run id, and its session id if the run is a complete notebook session."""

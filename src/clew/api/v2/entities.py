@@ -21,7 +21,7 @@ from clew.errors import MalformedError
 from clew.index.backends.base import Row
 from clew.index.queries.entities import Name, RunRecord
 from clew.index.queries.lists import EntityFilter, EntityTable
-from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
+from clew.query.diff import RunDiff, VersionDiff
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.facets import find_facets, find_run_facets, get_facet_history
 from clew.query.entities.model import AssertionResult, CatalogDataset, CatalogJob, CatalogRun, RunDataset
@@ -523,11 +523,11 @@ def _diff(context: OperationContext, parameters: _DiffParameters) -> DiffRespons
             raise MalformedError("Only datasets have versions to compare.", hint="Pass runs with left and right.")
         node = resolve_node_id(context.index, parameters.node_id)
         dataset = DatasetName(node.namespace, node.name)
-        return DiffResponse(None, diff_versions(context.index, dataset, left, right))
+        return DiffResponse(None, context.service.diff_versions(dataset, left, right))
     if left is None or right is None:
         hint = "Pass left and right as run:UUID, or nodeId of a dataset."
         raise MalformedError("A diff needs two runs.", hint=hint)
-    return DiffResponse(diff_runs(context.index, left, right, context.resources.lake_location), None)
+    return DiffResponse(context.service.diff_runs(left, right), None)
 
 
 ENTITY_OPERATIONS: Final = (_dataset, _job, _run, _datasets, _jobs, _runs, _status)

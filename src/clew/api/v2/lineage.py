@@ -21,7 +21,7 @@ from clew.query.graph.traversal import MAX_HOPS, MAX_NODES, Direction
 from clew.query.graph.view import RollUp, ViewOptions
 from clew.query.lineage import ImpactResult, LineageResult, PathResult, TraversalLimits
 from clew.query.names import resolve_id, resolve_node_id
-from clew.query.search import MAX_HITS, Hit, search_entities
+from clew.query.search import MAX_HITS, Hit
 
 _Node: TypeAlias = Annotated[
     TextParam,
@@ -127,9 +127,7 @@ class SearchPage(Struct, frozen=True, rename="camel"):
 def _search(context: OperationContext, parameters: _SearchParameters) -> SearchPage:
     values = decode_cursor(parameters.cursor, tuple[int])
     offset = 0 if values is None else max(0, min(values[0], MAX_HITS))
-    result = search_entities(
-        context.resources.search_index,
-        context.index,
+    result = context.service.search(
         parameters.q,
         kind=parameters.kind,
         namespace=parameters.namespace,

@@ -13,7 +13,6 @@ from clew.cli.completion import complete_column, complete_dataset, complete_sess
 from clew.cli.options import (
     frames_option,
     fresh_index_option,
-    index_option,
     json_flag,
     json_option,
     lake_option,
@@ -186,15 +185,16 @@ def _print_diff(diff: RunDiff | VersionDiff) -> None:
     "--dataset", shell_complete=complete_dataset, help="Compare versions of this dataset (default: the last two)."
 )
 @json_option(_print_diff)
-@index_option
+@lake_option
 def diff_command(left: str | None, right: str | None, dataset: str | None, home: DataDir) -> RunDiff | VersionDiff:
     """Compare two runs: state, duration, data, columns, lineage and code.
 
-    RUN is a run id or a session id. With --dataset, the arguments are versions and are optional.
+    RUN is a run id or a session id. With --dataset, the arguments are versions and are optional. The code of runs that
+    are not of notebooks is read from the lake.
     """
     if dataset is None and (left is None or right is None):
         raise click.UsageError("Pass two runs, or a dataset with --dataset.")
-    with LineageService.open(home.index) as service:
+    with LineageService.open(home.index, home.lake) as service:
         if dataset is None:
             return service.diff_runs(str(left), str(right))
         return service.diff_versions(dataset, left, right)

@@ -185,6 +185,14 @@ def test_unknown_name_is_reported_with_hint(arguments: tuple[str, ...], message:
     assert raised.value.hint
 
 
+def test_diff_has_the_code_of_each_run(tmp_path: Path) -> None:
+    later = json.loads(event(2))
+    later["run"]["runId"] = "later"
+    home = write_home(tmp_path, event(1), json.dumps(later).encode())
+    result = CliRunner().invoke(cli, ["diff", "r", "later", "--home", str(home)], catch_exceptions=False)
+    assert [line.strip() for line in result.stdout.splitlines()][-3:] == ["@@ -1 +1 @@", "-select 1", "+select 2"]
+
+
 def test_missing_lake_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ClewError, match="There is no lake"):
         invoke(tmp_path, "run", "r")
