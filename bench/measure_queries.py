@@ -35,10 +35,9 @@ from pathlib import Path
 from starlette.testclient import TestClient
 from clew.api.app import create_app
 from clew.api.v2.routes import operation_routes
-from clew.query.service import NotebookService
 from clew.query.context import QueryResources
 index = Path(sys.argv[1])
-client = TestClient(create_app(lambda: NotebookService(index), operation_routes(QueryResources(index))))
+client = TestClient(create_app(operation_routes(QueryResources(index))))
 response = client.get("/api/v2/lineage", params={{"nodeId": "dataset:{STORE}:{table_name(0)}", "depth": 2}})
 assert response.status_code == 200, response.text
 print(process_time())

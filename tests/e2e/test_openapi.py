@@ -28,7 +28,6 @@ from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.query.context import QueryResources
-from clew.query.service import NotebookService
 
 ALL_OPERATIONS = (*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)
 SESSION = "5eed0001"
@@ -68,7 +67,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     lake = Lake(folder / "lake")
     lake.create_or_validate()
     with QueryResources(scenario.index, lake.root) as resources:
-        yield create_app(lambda: NotebookService(scenario.index), operation_routes(resources))
+        yield create_app(operation_routes(resources))
 
 
 @pytest.mark.parametrize("path", [operation.path for operation in ALL_OPERATIONS])

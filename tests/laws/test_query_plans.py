@@ -14,7 +14,7 @@ import pytest
 
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.lineage import NeighbourQueries, latest_assertions
+from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.entities.datasets import describe_dataset
@@ -80,11 +80,11 @@ QUERIES: dict[str, Callable[[IndexReader], object]] = {
     "latest assertions": lambda index: latest_assertions(index, [("n", "table")]),
     "producer of an input": lambda index: index.writer_of(_run_io(index, "INPUT"), require_run(index, RUN)),
     "consumers of an output": lambda index: index.readers_of(_run_io(index, "OUTPUT"), require_run(index, RUN), 10),
-    "jobs of a dataset": lambda index: NeighbourQueries(index).jobs_of(("n", "table")),
-    "datasets of a job": lambda index: NeighbourQueries(index).datasets_of(("n", "job")),
-    "asserted sources": lambda index: NeighbourQueries(index).asserted_datasets(("n", "table"), is_forward=False),
-    "asserted targets": lambda index: NeighbourQueries(index).asserted_datasets(("n", "raw"), is_forward=True),
-    "datasets with lineage from a dataset": lambda index: NeighbourQueries(index).downstream_of(("n", "raw")),
+    "jobs of a dataset": lambda index: index.jobs_of_dataset(("n", "table")),
+    "datasets of a job": lambda index: index.datasets_of_job(("n", "job")),
+    "asserted sources": lambda index: index.asserted_datasets(("n", "table"), is_forward=False),
+    "asserted targets": lambda index: index.asserted_datasets(("n", "raw"), is_forward=True),
+    "datasets with lineage from a dataset": lambda index: index.targets_of(("n", "raw")),
 }
 
 

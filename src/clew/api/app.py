@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.middleware import on_clew_error, on_http_error, on_index_error, on_server_error
 from clew.api.static_files import STATIC, index_html
-from clew.api.v2.notebook_runs import OpenRunSource, notebook_run_routes
 from clew.errors import ClewError
 from clew.server.run import healthz
 
@@ -93,13 +92,8 @@ _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosni
 _IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 
 
-def create_app(
-    open_source: OpenRunSource, extra_routes: Sequence[BaseRoute] = (), on_shutdown: Sequence[Callable[[], None]] = ()
-) -> Starlette:
-    """Create the application. `open_source` is called for each request.
-
-    `on_shutdown` callbacks run when the server stops.
-    """
+def create_app(routes: Sequence[BaseRoute], on_shutdown: Sequence[Callable[[], None]] = ()) -> Starlette:
+    """Create the application; `on_shutdown` callbacks run when the server stops."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -112,8 +106,7 @@ def create_app(
             Route("/", _index),
             Route("/assets/{name}", _asset),
             Route("/healthz", healthz),
-            *notebook_run_routes(open_source),
-            *extra_routes,
+            *routes,
             PageRedirect(),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)],

@@ -15,6 +15,7 @@ from starlette.types import Scope as Connection
 
 from clew.errors import ClewError, MalformedError, UsageError
 from clew.index.backends.sqlite import DamagedIndexError
+from clew.query.names import EmptyIndexError
 from clew.server.auth import (
     CHALLENGE,
     COOKIE_PREFIX,
@@ -56,7 +57,8 @@ def struct_response(value: Struct, *, is_truncated: bool = False) -> Response:
 
 async def on_clew_error(request: Request, error: Any) -> Response:
     """Map a ClewError to 400 (malformed value), 404 (unknown name) or 503."""
-    status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
+    is_missing = isinstance(error, UsageError | EmptyIndexError)
+    status = 400 if isinstance(error, MalformedError) else 404 if is_missing else 503
     return problem_response(request, status, error.message, error.hint or "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -94,10 +93,9 @@ class _EventPosition(RequestParameters):
 
 @dataclass(frozen=True)
 class UiDependencies:
-    """Data sources of the web UI: query resources, index, lake and pipeline status."""
+    """Data sources of the web UI: query resources, lake and pipeline status."""
 
     resources: QueryResources
-    open_index: Callable[[], AbstractContextManager[IndexReader]]
     lake: LakeLocation
     status: Callable[[], Struct]
 
@@ -115,7 +113,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
     def index_route(path: str, kind: type[P], build: Callable[[IndexReader, P], Struct]) -> Route:
         def endpoint(request: Request) -> Response:
             values = _parse_request(kind, request)
-            with dependencies.open_index() as index:
+            with resources.reader() as index:
                 return struct_response(build(index, values), is_truncated=index.has_truncated_facets)
 
         return Route(f"/api/v2/pages/{path}", endpoint)

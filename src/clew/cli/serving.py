@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from socket import socket
 
@@ -29,7 +28,6 @@ from clew.pipeline.checkpoint import open_log
 from clew.pipeline.status import PipelineStatus, read_status, without_names
 from clew.pipeline.supervisor import SupervisorState
 from clew.query.context import QueryResources
-from clew.query.service import NotebookService
 from clew.server.auth import Authenticator
 from clew.server.fast_path import FastPath, GetHandler
 from clew.server.run import serve
@@ -98,15 +96,9 @@ def _build_app(
     def status() -> PipelineStatus:
         return without_names(read_status(home)) if resources.namespaces else read_status(home)
 
-    dependencies = UiDependencies(resources, resources.reader, home.lake, status)
+    dependencies = UiDependencies(resources, home.lake, status)
     marquez = MarquezApi(resources, home.log, store or create_log_store(home.log))
     routes = [*operation_routes(resources), *ui_routes(dependencies)]
-    app = create_app(lambda: _open_service(resources), routes, [resources.close])
+    app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)
     return app, marquez.handle_fast
-
-
-@contextmanager
-def _open_service(resources: QueryResources) -> Iterator[NotebookService]:
-    with resources.reader() as index:
-        yield NotebookService(index)

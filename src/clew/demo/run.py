@@ -22,7 +22,7 @@ from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.progress import ProgressCallback
 from clew.query.model import LineageStep, NotebookRun
 from clew.query.pages.run_page import build_run_page
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 NOTEBOOK = "orders.py"
 COLUMN = "daily_revenue.parquet.net_revenue"
@@ -54,8 +54,8 @@ def run_demo(
         on_progress("Ingesting the notebook's events")
         ingested = pipeline.run()
     on_progress("Tracing the column")
-    with NotebookService(home.index) as service:
-        upstream, run = service.upstream(_column(folder)), service.run(session)
+    with LineageService.open(home.index) as service:
+        upstream, run = service.trace_column(_column(folder)), service.get_session(session)
     page = folder / "orders.html"
     page.write_text(render_run_page(build_run_page(run, upstream=upstream)), encoding="utf-8")
     return DemoResult(COLUMN, upstream, run, page, ingested, reused=recorded is not None)

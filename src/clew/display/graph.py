@@ -14,7 +14,7 @@ from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.provenance import Provenance
 from clew.capture.lineage.query import compose_sources
 from clew.capture.lineage.transformations import MARKS, transformations
-from clew.query.layout import Box, Size, Spacing, compute_layered_layout
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout, curve_path
 from clew.query.model import shorten
 
 # Display names of pandas methods.
@@ -233,13 +233,12 @@ def _row(position: int, node: FrameNode, column: str, row: int) -> str:
 
 def _curve(number: int, link: FrameLink, rows: list[dict[str, int]], boxes: dict[str, Box]) -> str:
     start, end = boxes[str(link.source)], boxes[str(link.target)]
-    x1, y1 = start.right, start.y + _middle(rows[link.source].get(link.source_column))
-    x2, y2 = end.x, end.y + _middle(None if link.column is None else rows[link.target].get(link.column))
-    bend = max((x2 - x1) / 2, 24)
+    start_y = start.y + _middle(rows[link.source].get(link.source_column))
+    end_y = end.y + _middle(None if link.column is None else rows[link.target].get(link.column))
     kind = "" if link.type == "DIRECT" else ' class="indirect"'
     title = f"{link.source_column} → {link.column or 'all rows'}: {link.subtype.lower()}"
     return (
-        f'<path data-link="{number}"{kind} d="M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}">'
+        f'<path data-link="{number}"{kind} d="{curve_path(start, start_y, end, end_y)}">'
         f"<title>{escape(title)}</title></path>"
     )
 

@@ -15,7 +15,13 @@ from clew.events.decoding import Document, RejectedError
 from clew.events.notebook import DataFrameEvent, RuntimeEvent, flatten_dataframe, flatten_runtime
 from clew.events.openlineage import Dataset, Event, Facets, parse_dataset_version, parse_time
 from clew.events.validation import DATASET_FACET_SPECS, JOB_FACET_SPECS, RUN_FACET_SPECS, FacetSpec
-from clew.lake.facet_columns import FacetUuids, FacetValidator, StringBuffer, split_large_facets
+from clew.lake.facet_columns import (
+    FacetValidator,
+    StringBuffer,
+    build_facet_uuids,
+    split_large_facets,
+    uuid_prefix,
+)
 from clew.lake.schemas import (
     DATAFRAME_EVENTS,
     DATASET_FACETS,
@@ -98,7 +104,7 @@ class _FacetTableBuilder:
         self._groups.append((len(facets), event, first, *own))
         return first + len(facets)
 
-    def batch(self, events: pa.RecordBatch, uuids: FacetUuids, *own: pa.RecordBatch) -> pa.RecordBatch:
+    def batch(self, events: pa.RecordBatch, uuid_prefixes: Sequence[str], *own: pa.RecordBatch) -> pa.RecordBatch:
         """Build the batch and reset. Further numbers of a group are row indices into `own`."""
         sizes, parents, firsts, *numbers = _transpose(self._groups, 3 + len(own))
         rows = parents.repeat(sizes)
@@ -108,7 +114,7 @@ class _FacetTableBuilder:
         )
         columns = {
             **dict(zip(self._event_columns, event_values.columns, strict=True)),
-            "uuid": uuids.build(rows, _concat_ranges(firsts, sizes)),
+            "uuid": build_facet_uuids(uuid_prefixes, rows, _concat_ranges(firsts, sizes)),
             "name": pa.array(self._names, pa.string()),
             "facet": facets.to_arrow(),
             "large_facet_bytes": pa.nulls(len(facets), pa.int64()),
@@ -182,12 +188,12 @@ class LineageTableBuilder:
         }
         events = _batch(columns, LINEAGE_EVENTS)
         self._reset()
-        uuids = FacetUuids(event_columns[0])
+        prefixes = list(map(uuid_prefix, event_columns[0]))
         dataset_batch = pa.RecordBatch.from_arrays(datasets.flatten(), _DATASET_COLUMNS)
         facets = {
-            RUN_FACETS.name: self._run.batch(events, uuids),
-            JOB_FACETS.name: self._job.batch(events, uuids),
-            DATASET_FACETS.name: self._dataset.batch(events, uuids, dataset_batch, _DIRECTIONS, _TYPES),
+            RUN_FACETS.name: self._run.batch(events, prefixes),
+            JOB_FACETS.name: self._job.batch(events, prefixes),
+            DATASET_FACETS.name: self._dataset.batch(events, prefixes, dataset_batch, _DIRECTIONS, _TYPES),
         }
         return {LINEAGE_EVENTS.name: events, **split_large_facets(facets)}
 

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from msgspec import Raw
 
 from clew.events.facets import Owner, Tag, parse_owners, parse_tags
-from clew.events.ids import ID_DIGITS
 from clew.events.validation import FacetErrorCode, FacetSpec, check_facet, valid_prefix
 from clew.lake.schemas import LARGE_FACETS
 from clew.lake.storage import open_parquet
@@ -47,32 +46,15 @@ class StringBuffer:
         return pa.Array.from_buffers(pa.string(), len(self), buffers)
 
 
-_LENGTH: Final = 36
-_HYPHEN, _EIGHT = b"-8"
-# Offset in the UUID -> digits of the event id.
-_EVENT_ID_DIGITS: Final = {0: slice(0, 8), 9: slice(8, 12), 15: slice(13, 16), 20: slice(17, 20), 24: slice(20, 26)}
-_VERSION_AND_VARIANT: Final = [14, 19]
-_POSITION_DIGITS: Final = slice(30, _LENGTH)
-_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
-_SHIFTS: Final = np.arange(20, -1, -4)
+def uuid_prefix(event_id: str) -> str:
+    """Return the common part of the UUIDs (version 8) of the facets of an event."""
+    return f"{event_id[:8]}-{event_id[8:12]}-8{event_id[13:16]}-8{event_id[17:20]}-{event_id[20:26]}"
 
 
-class FacetUuids:
-    """Builds the UUIDs of the facets of a list of events."""
-
-    def __init__(self, event_ids: Iterable[str]) -> None:
-        ids = np.frombuffer("".join(event_ids).encode(), np.uint8).reshape(-1, ID_DIGITS)
-        self._prefixes = np.full((len(ids), _LENGTH), _HYPHEN, np.uint8)
-        self._prefixes[:, _VERSION_AND_VARIANT] = _EIGHT
-        for start, digits in _EVENT_ID_DIGITS.items():
-            self._prefixes[:, start : start + digits.stop - digits.start] = ids[:, digits]
-
-    def build(self, events: np.ndarray, positions: np.ndarray) -> pa.Array:
-        """Build one UUID per facet from its event number and its position in the event."""
-        uuids = self._prefixes.take(events, axis=0)
-        uuids[:, _POSITION_DIGITS] = _HEX[positions[:, None] >> _SHIFTS & 0xF]
-        starts = np.arange(0, uuids.size + 1, _LENGTH, dtype=np.int32)
-        return pa.Array.from_buffers(pa.string(), len(uuids), [None, pa.py_buffer(starts), pa.py_buffer(uuids)])
+def build_facet_uuids(prefixes: Sequence[str], events: np.ndarray, positions: np.ndarray) -> pa.Array:
+    """Build one UUID per facet from the prefix of its event and its position in the event."""
+    facets = zip(events.tolist(), positions.tolist(), strict=True)
+    return pa.array([f"{prefixes[event]}{position:06x}" for event, position in facets], pa.string())
 
 
 # A producer serializes a facet the same way each time. Beyond these limits, each facet is parsed.

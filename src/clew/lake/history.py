@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -13,10 +12,9 @@ from msgspec import Struct, field
 
 from clew.data_dir import LakeLocation
 from clew.events.openlineage import to_epoch_micros
+from clew.lake.manifest import COMMIT_FILE
 from clew.lake.storage import DELTA_LOG_DIR, open_storage, table_names
 
-# Version in 20 digits: text order is version order.
-_COMMIT = re.compile(r"\d{20}\.json")
 # Maintenance commits lie between those of batches.
 _COMMITS_PER_BATCH = 4
 
@@ -97,7 +95,7 @@ def _read_size(root: LakeLocation, name: str) -> TableSize:
 
 def _last_commits(folder: LakeLocation, count: int) -> Iterator[bytes]:
     storage = open_storage(folder)
-    names = sorted(entry.name for entry in storage.list_files() if _COMMIT.fullmatch(entry.name))
+    names = sorted(entry.name for entry in storage.list_files() if COMMIT_FILE.fullmatch(entry.name))
     for content in storage.map_concurrently(storage.read, names[-count:]):
         # Maintenance may have deleted it concurrently.
         if content is not None:

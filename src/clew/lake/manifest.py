@@ -225,19 +225,12 @@ def _is_parquet(path: LakeLocation) -> bool:
 def check_no_stray_tables(root: LakeLocation, names: Iterable[str]) -> None:
     """Raise if a folder without a manifest contains some tables of a lake with rows, but not all."""
     folders = [root / name for name in names]
-    has_rows = any(_has_files(folder) for folder in folders)
+    if not any(map(_has_files, folders)):
+        return
     for folder in folders:
-        if has_rows:
-            _check_delta_log(folder)
-
-
-def _check_delta_log(folder: LakeLocation) -> None:
-    storage = open_storage(folder)
-    if not storage.has_folder():
-        raise ClewError(f"The lake {folder.parent} has no table {folder.name}.", hint=_RESTORE_HINT)
-    if not storage.has_folder(DELTA_LOG_DIR):
-        message = f"The table {folder} has no folder {DELTA_LOG_DIR}."
-        raise ClewError(message, hint=_RESTORE_HINT)
+        damage = find_damage(folder, is_deep=False)
+        if damage is not None and damage.is_missing:
+            raise ClewError(damage.message, hint=_RESTORE_HINT)
 
 
 def _has_files(folder: LakeLocation) -> bool:

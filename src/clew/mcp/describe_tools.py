@@ -8,7 +8,6 @@ from functools import cached_property
 
 import msgspec
 
-from clew.errors import ClewError
 from clew.index.queries.entities import Name
 from clew.mcp.paging import (
     ToolReply,
@@ -51,7 +50,7 @@ from clew.query.model import CellExecution, ColumnLineageEdge, DatasetState, Not
 from clew.query.names import UnknownNameError, full_name
 from clew.query.notebooks.reports import peak_memory_mb, slowest_cell, total_ms
 from clew.query.search import Hits
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 _MAX_RUN_ERROR_LENGTH = 300
 _MAX_RUNS, _PAGE_SIZE = 1000, 50
@@ -60,9 +59,9 @@ _NO_RUNS = "No runs are recorded yet."
 _NO_RUNS_HINT = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
 
 
-def runs_reply(notebooks: NotebookService, selection: RunSelection, cursor: str | None, tokens: int) -> ToolReply:
+def runs_reply(service: LineageService, selection: RunSelection, cursor: str | None, tokens: int) -> ToolReply:
     """Build a page of runs of notebooks and other jobs."""
-    runs = notebooks.job_runs(selection, limit=_MAX_RUNS)
+    runs = service.list_job_runs(selection, limit=_MAX_RUNS)
 
     def compose(shown: Sequence[JobRunSummary], more: str | None) -> ToolReply:
         head = (
@@ -74,14 +73,6 @@ def runs_reply(notebooks: NotebookService, selection: RunSelection, cursor: str 
         return ToolReply("\n".join([head, *map(_run_line, shown), *more_line(more)]), data)
 
     return page_reply(runs, cursor, tokens, compose, _PAGE_SIZE)
-
-
-def load_notebook_run(notebooks: NotebookService, session_id: str | None) -> NotebookRun:
-    """Return a notebook run by session id, or the latest."""
-    run = notebooks.run(session_id) if session_id else notebooks.latest_run()
-    if run is None:
-        raise ClewError(_NO_RUNS, hint=_NO_RUNS_HINT)
-    return run
 
 
 def notebook_run_reply(run: NotebookRun, tokens: int) -> ToolReply:
@@ -178,9 +169,9 @@ _MAX_CELL_ERROR_LENGTH = 600
 _MAX_RUNS_SEARCHED = 50
 
 
-def explain_cell_reply(notebooks: NotebookService, cell: str, session_id: str | None, tokens: int) -> ToolReply:
+def explain_cell_reply(service: LineageService, cell: str, session_id: str | None, tokens: int) -> ToolReply:
     """Build the reply for a cell, given by execution id, cell id, name or number."""
-    explained = _Cell(*_find(notebooks, cell, session_id))
+    explained = _Cell(*_find(service, cell, session_id))
 
     def compose(entries: int) -> ToolReply:
         return ToolReply("\n".join(_explained_cell_lines(explained, entries)), _reply(explained, entries))
@@ -235,14 +226,14 @@ class _Cell:
         return [cell.execution_id for cell in executions if cell.execution_id != self.cell.execution_id]
 
 
-def _find(notebooks: NotebookService, text: str, session_id: str | None) -> tuple[NotebookRun, CellExecution]:
-    run = load_notebook_run(notebooks, session_id)
+def _find(service: LineageService, text: str, session_id: str | None) -> tuple[NotebookRun, CellExecution]:
+    run = service.get_session(session_id) if session_id else service.find_session()
     match = _find_in_run(run, text)
     if match is not None:
         return run, match
     if session_id is None:
-        for other in notebooks.runs()[:_MAX_RUNS_SEARCHED]:
-            earlier = notebooks.run(other.session_id)
+        for other in service.list_sessions()[:_MAX_RUNS_SEARCHED]:
+            earlier = service.get_session(other.session_id)
             for cell in earlier.cells:
                 if cell.execution_id == text:
                     return earlier, cell

@@ -17,7 +17,6 @@ from clew.mcp.describe_tools import (
     describe_reply,
     diff_reply,
     explain_cell_reply,
-    load_notebook_run,
     notebook_run_reply,
     runs_reply,
     search_reply,
@@ -38,7 +37,7 @@ from clew.mcp.schemas import (
 from clew.query.entities.runs import RunSelection
 from clew.query.lineage import TraversalLimits
 from clew.query.model import LineageStep
-from clew.query.service import LineageService, NotebookService
+from clew.query.service import LineageService
 
 INSTRUCTIONS: Final = (
     "Data lineage of notebooks and pipelines: upstream and downstream of columns, datasets, jobs and runs; impact of a "
@@ -79,13 +78,13 @@ def create_server(index: IndexLocation, lake: LakeLocation | None = None) -> MCP
     """Create the server for an index, which may be created or rebuilt while it runs, and its lake."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     lineage = LineageService.open(index, lake, is_one_shot=False)
-    _add_search_tools(server, index, lineage)
+    _add_search_tools(server, lineage)
     _add_lineage_tools(server, lineage)
-    _add_run_tools(server, index, lineage)
+    _add_run_tools(server, lineage)
     return server
 
 
-def _add_search_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+def _add_search_tools(server: MCPServer[None], lineage: LineageService) -> None:
     """Add the tools `search` and `describe`."""
 
     @server.tool(title="Search jobs and datasets", annotations=_READ_ONLY)
@@ -109,7 +108,7 @@ def _add_search_tools(server: MCPServer[None], index: IndexLocation, lineage: Li
 
         Without a name: the latest notebook run.
         """
-        return _tool_result(lambda: _describe(index, lineage, name, max_tokens))
+        return _tool_result(lambda: _describe(lineage, name, max_tokens))
 
 
 def _add_lineage_tools(server: MCPServer[None], lineage: LineageService) -> None:
@@ -166,7 +165,7 @@ def _add_lineage_tools(server: MCPServer[None], lineage: LineageService) -> None
         )
 
 
-def _add_run_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+def _add_run_tools(server: MCPServer[None], lineage: LineageService) -> None:
     """Add the tools for runs and cells."""
 
     @server.tool(title="List runs", annotations=_READ_ONLY)
@@ -178,12 +177,7 @@ def _add_run_tools(server: MCPServer[None], index: IndexLocation, lineage: Linea
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RunsReply]:
         """List runs of notebooks and other jobs: recent, failed or slow ones."""
-
-        def build_reply() -> ToolReply:
-            with NotebookService(index) as notebooks:
-                return runs_reply(notebooks, selection, cursor, max_tokens)
-
-        return _tool_result(build_reply)
+        return _tool_result(lambda: runs_reply(lineage, selection, cursor, max_tokens))
 
     @server.tool(title="Compare two runs", annotations=_READ_ONLY)
     def diff_runs(
@@ -202,18 +196,12 @@ def _add_run_tools(server: MCPServer[None], index: IndexLocation, lineage: Linea
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, CellReply]:
         """Explain a cell of a notebook run: its inputs, outputs, computed columns, code and error."""
-
-        def build_reply() -> ToolReply:
-            with NotebookService(index) as notebooks:
-                return explain_cell_reply(notebooks, cell, session_id, max_tokens)
-
-        return _tool_result(build_reply)
+        return _tool_result(lambda: explain_cell_reply(lineage, cell, session_id, max_tokens))
 
 
-def _describe(index: IndexLocation, lineage: LineageService, name: str | None, tokens: int) -> ToolReply:
-    with NotebookService(index) as notebooks:
-        if name is None or notebooks.is_session(name):
-            return notebook_run_reply(load_notebook_run(notebooks, name), tokens)
+def _describe(lineage: LineageService, name: str | None, tokens: int) -> ToolReply:
+    if name is None or lineage.is_session(name):
+        return notebook_run_reply(lineage.find_session(name), tokens)
     return describe_reply(lineage.describe(name), tokens)
 
 

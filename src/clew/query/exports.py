@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from hashlib import sha256
 from html import escape
 
-from clew.query.layout import Box, Size, Spacing, compute_layered_layout
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout, curve_path
 from clew.query.lineage import LineageEdge, LineageNode, LineageResult
+from clew.query.model import shorten
+from clew.query.names import last_segment
 
 _WIDTH, _HEIGHT, _MARGIN, _MAX_LABEL_CHARS = 190, 44, 12, 26
 _SPACING = Spacing(layer=70, node=16)
@@ -67,7 +69,7 @@ def render_dot(lineage: LineageResult) -> str:
 
 def node_label(node: LineageNode) -> str:
     """Return a short label: last name component and column; for a run, its job and state."""
-    short = node.name.rstrip("/").rsplit("/", 1)[-1] or node.id
+    short = last_segment(node.name) or node.id
     if node.kind == "run":
         return f"{short} {(node.state or '').lower()}".strip()
     return short if node.column is None else f"{short}.{node.column}"
@@ -99,25 +101,22 @@ def _one_line(text: str) -> str:
 def _card(node: LineageNode, box: Box, *, is_start: bool) -> str:
     width = ' stroke-width="3"' if is_start else ""
     radius = 20 if node.kind in {"job", "run"} else 5
+    title, subtitle = (
+        _escape_xml(shorten(text, _MAX_LABEL_CHARS)) for text in (node_label(node), f"{node.kind} · {node.namespace}")
+    )
     return (
         f'<g transform="translate({box.x:g} {box.y:g})"><title>{_escape_xml(node.id)}</title>'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="{radius}" stroke="{_COLOURS[node.kind]}"{width}/>'
-        f'<text x="12" y="19">{_escape_xml(_truncate(node_label(node)))}</text>'
-        f'<text class="quiet" x="12" y="35">{_escape_xml(_truncate(f"{node.kind} · {node.namespace}"))}</text></g>'
+        f'<text x="12" y="19">{title}</text>'
+        f'<text class="quiet" x="12" y="35">{subtitle}</text></g>'
     )
 
 
 def _curve(edge: LineageEdge, boxes: dict[str, Box]) -> str:
     start, end = boxes[edge.start], boxes[edge.end]
-    x1, y1, x2, y2 = start.right, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2
-    bend = max((x2 - x1) / 2, 24)
+    line = curve_path(start, start.y + _HEIGHT / 2, end, end.y + _HEIGHT / 2)
     title = edge.kind.lower() if edge.subtype is None else edge.subtype.lower()
-    line = f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
     return f'<path class="{_escape_xml(edge.kind)}" d="{line}"><title>{_escape_xml(title)}</title></path>'
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= _MAX_LABEL_CHARS else f"{text[: _MAX_LABEL_CHARS - 1]}…"
 
 
 def content_policy(scripts: Iterable[str] = (), styles: Iterable[str] = ()) -> str:

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 # Four passes (two each way) halve the crossings of a random start; further ones change little and cost as much.
 _SWEEPS = 4
+# Horizontal distance of the control points of a curve.
+_MIN_BEND = 24
 
 
 class Box(Struct, frozen=True):
@@ -272,6 +274,13 @@ def group_into_bands(boxes: Mapping[str, Box], group_of: Mapping[str, str], gap:
             next_y[box.x] = y + box.height + gap
         top = max(next_y.values()) + 2 * pad
     return placed
+
+
+def curve_path(start: Box, start_y: float, end: Box, end_y: float) -> str:
+    """Return the SVG path from the right side of a box to the left side of another."""
+    bend = max((end.x - start.right) / 2, _MIN_BEND)
+    control_points = f"{start.right + bend:g} {start_y:g} {end.x - bend:g} {end_y:g}"
+    return f"M{start.right:g} {start_y:g}C{control_points} {end.x:g} {end_y:g}"
 
 
 def bounding_box(boxes: Iterable[Box], pad: float, head: float) -> Box:

@@ -84,19 +84,32 @@ class Field(Struct, frozen=True):
     type: str | None = None
 
 
+class DescribedField(Struct):
+    """A column of a `schema` facet with its description."""
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+
+
 class _SchemaFacet(Struct):
-    fields: list[Field] | None = None
+    fields: list[DescribedField] | None = None
 
 
 _decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
 
 
-def parse_fields(facet: bytes) -> tuple[Field, ...]:
-    """Parse the columns of a `schema` facet; none if it is malformed."""
+def decode_fields(facet: bytes) -> list[DescribedField]:
+    """Decode the columns of a `schema` facet; none if it is malformed."""
     try:
-        return tuple(_decode_schema(facet).fields or ())
+        return _decode_schema(facet).fields or []
     except (msgspec.DecodeError, RecursionError):
-        return ()
+        return []
+
+
+def parse_fields(facet: bytes) -> tuple[Field, ...]:
+    """Parse the names and types of the columns of a `schema` facet; none if it is malformed."""
+    return tuple([Field(field.name, field.type) for field in decode_fields(facet)])
 
 
 class DatasetState(Struct, frozen=True):

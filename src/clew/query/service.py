@@ -1,4 +1,4 @@
-"""Facades of the query layer: lineage, entities and notebooks."""
+"""Facade of the query layer: lineage, entities and notebook sessions."""
 
 from __future__ import annotations
 
@@ -35,81 +35,21 @@ from clew.query.lineage import (
     traverse_from_run,
     traverse_nodes,
 )
-from clew.query.model import LineageStep, NotebookRun, SessionSummary
+from clew.query.model import DatasetName, LineageStep, NotebookRun, SessionSummary
 from clew.query.names import ResolvedName, require_run, resolve_column, resolve_dataset, resolve_name, resolve_run
 from clew.query.notebooks.reports import NotebookDocumentation, SessionResources, document_notebook, summarize_resources
-from clew.query.notebooks.session import find_session_id, get_notebook_run, latest_session_id, list_sessions
+from clew.query.notebooks.session import find_session_id, get_notebook_run, list_sessions
 from clew.query.quality import DatasetDrift, compute_drift
 from clew.query.search import Hits, search_entities
+from clew.query.search_index import EntityKind
 from clew.query.upstream import MAX_DEPTH, trace_upstream
 
 _DEFAULT_LIMITS: Final = TraversalLimits()
 _DEFAULT_VIEW: Final = ViewOptions()
 
 
-class NotebookService:
-    """Queries on notebook sessions of one index."""
-
-    def __init__(self, index: IndexLocation | IndexReader) -> None:
-        self._index = index if isinstance(index, IndexReader) else IndexReader(index)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._index.close()
-
-    def runs(self) -> list[SessionSummary]:
-        """List notebook sessions, newest first."""
-        return list_sessions(self._index)
-
-    def job_runs(self, selection: RunSelection, *, since: datetime | None = None, limit: int) -> list[JobRunSummary]:
-        """List runs of any job: recent, failed or slowest."""
-        return list_job_runs(self._index, selection, since, limit)
-
-    def resources(self, name: str | None = None, *, limit: int) -> list[SessionResources]:
-        """Return the resources of sessions, newest first, or of one session or notebook."""
-        if name is None:
-            sessions = [run.session_id for run in list_sessions(self._index, limit)]
-        else:
-            sessions = [find_session_id(self._index, name)]
-        return [summarize_resources(get_notebook_run(self._index, session)) for session in sessions]
-
-    def drift(self, dataset: str) -> DatasetDrift:
-        """Compute the drift of a dataset."""
-        return compute_drift(self._index, resolve_dataset(self._index, dataset))
-
-    def documentation(self, name: str | None = None) -> NotebookDocumentation:
-        """Document a notebook by its latest session, or a given session."""
-        return document_notebook(self._index, name)
-
-    def latest_run(self) -> NotebookRun | None:
-        """Return the session that started last."""
-        session = latest_session_id(self._index)
-        return None if session is None else get_notebook_run(self._index, session)
-
-    def find_run(self, name: str | None = None) -> NotebookRun:
-        """Load a session, or the latest session of a notebook; without a name, the latest of all."""
-        return get_notebook_run(self._index, find_session_id(self._index, name))
-
-    def is_session(self, name: str) -> bool:
-        """Return whether a name is the id of a notebook session."""
-        return bool(self._index.cells(name))
-
-    def run(self, session_id: str) -> NotebookRun:
-        """Load a notebook session."""
-        return get_notebook_run(self._index, session_id)
-
-    def upstream(self, column: str, *, depth: int = MAX_DEPTH, is_collapsed: bool = True) -> LineageStep:
-        """Trace `dataset.column` upstream; if collapsed, a method chain is one step."""
-        dataset, name = resolve_column(self._index, column)
-        return trace_upstream(
-            self._index, Column(dataset.namespace, dataset.name, name), depth=depth, is_collapsed=is_collapsed
-        )
-
-
 class LineageService:
-    """Lineage queries of the CLI, the HTTP APIs, the web UI and MCP.
+    """Queries of the CLI, the HTTP APIs, the web UI and MCP.
 
     Each query reads one snapshot of the index: that of `index`, or else a new one. It resolves names once, and accepts
     names that are resolved already.
@@ -152,6 +92,13 @@ class LineageService:
             return trace_upstream(
                 index, resolved.target, depth=limits.depth, is_collapsed=not view_options.include_frames
             )
+
+    def trace_column(self, name: str, *, depth: int = MAX_DEPTH, is_collapsed: bool = True) -> LineageStep:
+        """Trace `dataset.column` upstream; if collapsed, a method chain is one step."""
+        with self._reader() as index:
+            dataset, column = resolve_column(index, name)
+            start = Column(dataset.namespace, dataset.name, column)
+            return trace_upstream(index, start, depth=depth, is_collapsed=is_collapsed)
 
     def _traverse(
         self,
@@ -230,22 +177,37 @@ class LineageService:
             return traverse_fields(self._resources.get_column_graph(index)[1], targets, direction, limits)
 
     def diff_runs(self, left: str, right: str) -> RunDiff:
-        """Compare two runs or two notebook sessions."""
+        """Compare two runs or two notebook sessions; with a lake, the code in the facets of runs, too."""
         with self._reader() as index:
             runs = resolve_run(index, left), resolve_run(index, right)
-            return diff_runs(index, *runs)
+            return diff_runs(index, *runs, self._resources.lake_location)
 
-    def diff_versions(self, dataset: str, left: str | None = None, right: str | None = None) -> VersionDiff:
+    def diff_versions(
+        self, dataset: str | DatasetName, left: str | None = None, right: str | None = None
+    ) -> VersionDiff:
         """Compare two versions of a dataset, by default the last two."""
         with self._reader() as index:
-            return diff_versions(index, resolve_dataset(index, dataset), left, right)
+            resolved = resolve_dataset(index, dataset) if isinstance(dataset, str) else dataset
+            return diff_versions(index, resolved, left, right)
 
-    def search(self, text: str, *, limit: int, offset: int = 0, wait_for_index: bool = False) -> Hits:
+    def search(
+        self,
+        text: str,
+        *,
+        kind: EntityKind | None = None,
+        namespace: str | None = None,
+        limit: int,
+        offset: int = 0,
+        wait_for_index: bool = False,
+    ) -> Hits:
         """Search jobs, datasets and runs; `wait_for_index` updates the search index first."""
         if wait_for_index:
             self._resources.search_index.refresh()
         with self._reader() as index:
-            return search_entities(self._resources.search_index, index, text, limit=limit, offset=offset)
+            search_index = self._resources.search_index
+            return search_entities(
+                search_index, index, text, kind=kind, namespace=namespace, limit=limit, offset=offset
+            )
 
     def resolve_run_and_session(self, name: str) -> tuple[str, str | None]:
         """Resolve a run id, and its session id if the run is a complete notebook session."""
@@ -263,6 +225,52 @@ class LineageService:
                 return describe_run(index, resolved.name)
             describe_node = describe_job if resolved.kind == "job" else describe_dataset
             return describe_node(index, (resolved.namespace, resolved.name))
+
+    def list_job_runs(
+        self, selection: RunSelection, *, since: datetime | None = None, limit: int
+    ) -> list[JobRunSummary]:
+        """List runs of any job: recent, failed or slowest."""
+        with self._reader() as index:
+            return list_job_runs(index, selection, since, limit)
+
+    def compute_drift(self, dataset: str) -> DatasetDrift:
+        """Compute how a dataset changed between runs."""
+        with self._reader() as index:
+            return compute_drift(index, resolve_dataset(index, dataset))
+
+    def list_sessions(self) -> list[SessionSummary]:
+        """List notebook sessions, newest first."""
+        with self._reader() as index:
+            return list_sessions(index)
+
+    def is_session(self, name: str) -> bool:
+        """Return whether a name is the id of a notebook session."""
+        with self._reader() as index:
+            return bool(index.cells(name))
+
+    def get_session(self, session_id: str) -> NotebookRun:
+        """Load a notebook session."""
+        with self._reader() as index:
+            return get_notebook_run(index, session_id)
+
+    def find_session(self, name: str | None = None) -> NotebookRun:
+        """Load a session, or the latest session of a notebook; without a name, the latest of all."""
+        with self._reader() as index:
+            return get_notebook_run(index, find_session_id(index, name))
+
+    def summarize_resources(self, name: str | None = None, *, limit: int) -> list[SessionResources]:
+        """Return the resources of sessions, newest first, or of one session or notebook."""
+        with self._reader() as index:
+            if name is None:
+                sessions = [run.session_id for run in list_sessions(index, limit)]
+            else:
+                sessions = [find_session_id(index, name)]
+            return [summarize_resources(get_notebook_run(index, session)) for session in sessions]
+
+    def document_notebook(self, name: str | None = None) -> NotebookDocumentation:
+        """Document a notebook by its latest session, or a given session."""
+        with self._reader() as index:
+            return document_notebook(index, name)
 
     @contextmanager
     def _reader(self) -> Iterator[IndexReader]:

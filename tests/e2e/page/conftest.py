@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from clew.api.app import create_app
 from clew.api.static_files import render_run_page
-from clew.api.v2.notebook_runs import OpenRunSource
+from clew.api.v2.routes import operation_routes
 from clew.cli.serving import build_read_app
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, IndexLocation
+from clew.query.context import QueryResources
 from clew.query.pages.run_page_model import RunPage
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
@@ -94,14 +95,16 @@ def shop_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def serve_source(open_source: OpenRunSource) -> AbstractContextManager[str]:
-    """Serve only the run pages of a source."""
-    return serve_app(create_app(open_source))
+@contextmanager
+def serve_operations(index: IndexLocation) -> Iterator[str]:
+    """Serve only the public API of an index, without the pages of other entities."""
+    with QueryResources(index) as resources, serve_app(create_app(operation_routes(resources))) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
-def serve_runs() -> Callable[[OpenRunSource], Any]:
-    return serve_source
+def serve_runs() -> Callable[[IndexLocation], Any]:
+    return serve_operations
 
 
 @pytest.fixture

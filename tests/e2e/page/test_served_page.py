@@ -6,7 +6,7 @@ This server has runs only, so the request for changes since the previous run fai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +14,46 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
-from clew.api.v2.notebook_runs import OpenRunSource
+from clew.data_dir import IndexLocation
+from clew.index.writer import IndexWriter
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.names import UnknownNameError
-from clew.query.service import NotebookService
 
 pytestmark = pytest.mark.browser
 OpenPage = Callable[..., Page]
-ServeRuns = Callable[[OpenRunSource], AbstractContextManager[str]]
+ServeRuns = Callable[[IndexLocation], AbstractContextManager[str]]
 
 
 class TwoRuns:
-    """Source of the sample run and of an earlier run of another notebook."""
+    """Queries on the sample run and on an earlier run of another notebook."""
 
     def __init__(self, run: NotebookRun) -> None:
         self._runs = {r.session_id: r for r in (run, structs.replace(run, session_id="0ld00000", notebook="before.py"))}
 
-    def runs(self) -> list[SessionSummary]:
+    def list_sessions(self) -> list[SessionSummary]:
         return [
             SessionSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, 12, 1)
             for r in self._runs.values()
         ]
 
-    def latest_run(self) -> NotebookRun | None:
+    def find_session(self) -> NotebookRun:
         return next(iter(self._runs.values()))
 
-    def run(self, session_id: str) -> NotebookRun:
+    def get_session(self, session_id: str) -> NotebookRun:
         if session_id not in self._runs:
             raise UnknownNameError.of("notebook session", session_id, self._runs)
         return self._runs[session_id]
 
-    def upstream(self, column: str) -> LineageStep:
+    def trace_column(self, column: str) -> LineageStep:
         raise NotImplementedError(column)
 
 
 @pytest.fixture
-def url(serve_runs: ServeRuns, sample: dict[str, Any]) -> Iterator[str]:
-    @contextmanager
-    def open_runs() -> Iterator[TwoRuns]:
-        yield TwoRuns(sample["orders_run"]())
-
-    with serve_runs(open_runs) as address:
+def url(
+    serve_runs: ServeRuns, sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    monkeypatch.setattr("clew.api.v2.operation.LineageService", lambda *_: TwoRuns(sample["orders_run"]()))
+    with IndexWriter(tmp_path / "index.sqlite"), serve_runs(tmp_path / "index.sqlite") as address:
         yield address
 
 
@@ -80,7 +79,7 @@ def test_unknown_run_shows_an_error(open_page: OpenPage, url: str) -> None:
 
 
 def test_missing_index_shows_a_hint(open_page: OpenPage, serve_runs: ServeRuns, tmp_path: Path) -> None:
-    with serve_runs(lambda: NotebookService(tmp_path / "index.sqlite")) as address:
+    with serve_runs(tmp_path / "index.sqlite") as address:
         page = open_page(address, check_console=False)
         expect(page.get_by_role("alert")).to_contain_text("There is no index")
         expect(page.get_by_role("alert")).to_contain_text("clew demo")

@@ -1,60 +1,65 @@
-"""Fixtures of API tests: notebook runs in memory, and a minimal web build."""
+"""Fixtures of API tests: routes of notebook runs in memory, and a minimal web build."""
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 from tests.support.paths import PAGE_TESTS
 
 from clew.api import static_files
+from clew.api.v2.routes import operation_routes
 from clew.errors import UsageError
+from clew.index.writer import IndexWriter
+from clew.query.context import QueryResources
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 
 SAMPLE = runpy.run_path(str(PAGE_TESTS / "orders_run.py"))
 
 
 class InMemoryRuns:
-    """A source of runs without an index."""
+    """The queries of `LineageService` on notebook runs, without events in the index."""
 
     def __init__(self, runs: list[NotebookRun]) -> None:
         self._runs = runs
 
-    def runs(self) -> list[SessionSummary]:
+    def list_sessions(self) -> list[SessionSummary]:
         return [
             SessionSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, len(r.cells), 1)
             for r in self._runs
         ]
 
-    def latest_run(self) -> NotebookRun | None:
-        return self._runs[0] if self._runs else None
+    def find_session(self) -> NotebookRun:
+        return self._runs[0]
 
-    def run(self, session_id: str) -> NotebookRun:
+    def get_session(self, session_id: str) -> NotebookRun:
         for run in self._runs:
             if run.session_id == session_id:
                 return run
         raise UsageError(f"There is no notebook session {session_id!r}.", hint="There is 6ac33987.")
 
-    def upstream(self, column: str) -> LineageStep:
+    def trace_column(self, column: str) -> LineageStep:
         run, name = self._runs[0], column.rpartition(".")[2]
         step: LineageStep = SAMPLE["trace_upstream"](run, run.writes[0], name)
         return step
 
 
 @pytest.fixture
-def make_source() -> Callable[[list[NotebookRun]], Callable[[], AbstractContextManager[InMemoryRuns]]]:
-    def for_runs(runs: list[NotebookRun]) -> Callable[[], AbstractContextManager[InMemoryRuns]]:
-        @contextmanager
-        def open_runs() -> Iterator[InMemoryRuns]:
-            yield InMemoryRuns(runs)
+def make_routes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[list[NotebookRun]], list[Route]]]:
+    """Return a function that creates the routes of `/api/v2` with the given notebook runs."""
+    with IndexWriter(tmp_path / "index.sqlite"), QueryResources(tmp_path / "index.sqlite") as resources:
 
-        return open_runs
+        def for_runs(runs: list[NotebookRun]) -> list[Route]:
+            monkeypatch.setattr("clew.api.v2.operation.LineageService", lambda *_: InMemoryRuns(runs))
+            return operation_routes(resources)
 
-    return for_runs
+        yield for_runs
 
 
 @pytest.fixture(scope="session")

@@ -9,22 +9,27 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
 from clew.api.static_files import STATIC
+from clew.api.v2.routes import operation_routes
 from clew.index.backends.sqlite import MissingIndexError
+from clew.index.writer import IndexWriter
+from clew.query.context import QueryResources
 from clew.query.model import NotebookRun
 from clew.query.pages.run_page_model import RunPage
-from clew.query.service import NotebookService
 
-MakeSource = Callable[[list[NotebookRun]], Any]
+MakeRoutes = Callable[[list[NotebookRun]], list[Route]]
 
 
 @pytest.fixture
-def client(make_source: MakeSource, sample: dict[str, Any], web_build: Path) -> TestClient:
+def client(make_routes: MakeRoutes, sample: dict[str, Any], web_build: Path) -> TestClient:
     assert web_build != STATIC
-    return TestClient(create_app(make_source([sample["orders_run"]()])))
+    return TestClient(create_app(make_routes([sample["orders_run"]()])))
 
 
 @pytest.mark.parametrize("path", ["latest", "6ac33987", "latest?column=daily_revenue.parquet.net_revenue"])
@@ -36,9 +41,9 @@ def test_returns_the_page_of_a_run(client: TestClient, path: str) -> None:
     assert (page.explanation is not None) == ("column" in path)
 
 
-def test_lists_runs_newest_first_with_a_total(make_source: MakeSource, sample: dict[str, Any]) -> None:
+def test_lists_runs_newest_first_with_a_total(make_routes: MakeRoutes, sample: dict[str, Any]) -> None:
     run = sample["orders_run"]()
-    client = TestClient(create_app(make_source([run] * 120)))
+    client = TestClient(create_app(make_routes([run] * 120)))
     default, limited = (client.get(f"/api/v2/notebook-runs{query}").json() for query in ("", "?limit=7"))
     assert (len(default["runs"]), default["total"]) == (100, 120)
     assert (len(limited["runs"]), limited["total"]) == (7, 120)
@@ -73,25 +78,27 @@ def test_an_error_is_a_problem_document(client: TestClient, method: str, path: s
 
 
 def test_a_missing_index_is_503_with_a_hint(tmp_path: Path) -> None:
-    response = TestClient(create_app(lambda: NotebookService(tmp_path / "index.sqlite"))).get(
-        "/api/v2/notebook-runs/latest"
-    )
+    with QueryResources(tmp_path / "index.sqlite") as resources:
+        response = TestClient(create_app(operation_routes(resources))).get("/api/v2/notebook-runs/latest")
     expected = MissingIndexError.at(tmp_path / "index.sqlite")
     assert response.status_code == 503
     assert (response.json()["title"], response.json()["detail"]) == (expected.message, expected.hint)
 
 
-def test_an_empty_index_is_404_with_a_hint(make_source: MakeSource) -> None:
-    response = TestClient(create_app(make_source([]))).get("/api/v2/notebook-runs/latest")
+def test_an_empty_index_is_404_with_a_hint(tmp_path: Path) -> None:
+    index = tmp_path / "index.sqlite"
+    with IndexWriter(index), QueryResources(index) as resources:
+        response = TestClient(create_app(operation_routes(resources))).get("/api/v2/notebook-runs/latest")
     assert (response.status_code, response.json()["title"]) == (404, "No notebook run was recorded yet.")
     assert "clew demo" in response.json()["detail"]
 
 
 def test_an_unexpected_error_is_500_without_details() -> None:
-    def fail() -> Any:
+    def fail(_: Request) -> Response:
         raise ZeroDivisionError("secret")
 
-    response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
+    app = create_app([Route("/api/v2/failing", fail)])
+    response = TestClient(app, raise_server_exceptions=False).get("/api/v2/failing")
     assert (response.status_code, response.json()["title"]) == (500, "Internal server error.")
     assert "secret" not in response.text
 
@@ -99,10 +106,11 @@ def test_an_unexpected_error_is_500_without_details() -> None:
 def test_a_damaged_file_of_the_lake_is_503(tmp_path: Path) -> None:
     (tmp_path / "part-1.parquet").write_bytes(bytes(1000))
 
-    def fail() -> Any:
-        pq.read_table(tmp_path / "part-1.parquet")
+    def fail(_: Request) -> Response:
+        return Response(pq.read_table(tmp_path / "part-1.parquet"))
 
-    response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
+    app = create_app([Route("/api/v2/failing", fail)])
+    response = TestClient(app, raise_server_exceptions=False).get("/api/v2/failing")
     assert (response.status_code, response.json()["title"]) == (503, "The lake cannot be read.")
     assert "clew doctor --repair" in response.json()["detail"]
 

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
 from clew.query.model import NotebookRun
 
-MakeSource = Callable[[list[NotebookRun]], Any]
+MakeRoutes = Callable[[list[NotebookRun]], list[Route]]
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 @pytest.fixture
-def client(make_source: MakeSource, sample: dict[str, Any], web_build: Path) -> TestClient:
+def client(make_routes: MakeRoutes, sample: dict[str, Any], web_build: Path) -> TestClient:
     assert web_build.is_dir()
-    return TestClient(create_app(make_source([sample["orders_run"]()])), follow_redirects=False)
+    return TestClient(create_app(make_routes([sample["orders_run"]()])), follow_redirects=False)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,8 @@ from clew.api.ui_api import UiDependencies, ui_routes
 from clew.data_dir import IndexLocation
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.context import QueryResources
-from clew.query.service import NotebookService
 
 SHOP = runpy.run_path(str(PAGE_TESTS / "shop.py"))
 MARGIN = f"namespace={quote(SHOP['WAREHOUSE'], safe='')}&name=finance.margin"
@@ -46,8 +44,8 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with IndexWriter(index_location) as writer:
         writer.apply("shop/0", extractor.changes())
     with QueryResources(index_location) as resources:
-        dependencies = UiDependencies(resources, lambda: IndexReader(index_location), folder / "lake", StubHealth)
-        app = create_app(lambda: NotebookService(index_location), ui_routes(dependencies))
+        dependencies = UiDependencies(resources, folder / "lake", StubHealth)
+        app = create_app(ui_routes(dependencies))
         yield TestClient(app, raise_server_exceptions=False)
 
 

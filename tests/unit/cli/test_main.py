@@ -221,18 +221,18 @@ def test_other_import_error_is_not_reported_as_missing_extra(monkeypatch: pytest
 
 
 def test_ctrl_c_exits_silently(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clew: Run) -> None:
-    def interrupt(_: object, __: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clew.cli.commands.runs.NotebookService.__init__", interrupt)
+    monkeypatch.setattr("clew.cli.commands.runs.LineageService.find_session", interrupt)
     assert clew("show", "--home", str(tmp_path)) == (130, "", "")
 
 
 def test_unexpected_error_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fail(_: object, __: object) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("clew.cli.commands.runs.NotebookService.__init__", fail)
+    monkeypatch.setattr("clew.cli.commands.runs.LineageService.find_session", fail)
     with pytest.raises(ZeroDivisionError):
         invoke("show", home=tmp_path)
 

@@ -81,10 +81,10 @@ USE_SQLITE_INDEX = """
 import sys
 from pathlib import Path
 from clew.index.writer import IndexWriter
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
-with IndexWriter(Path("index.sqlite")), NotebookService(Path("index.sqlite")) as service:
-    assert service.runs() == []
+with IndexWriter(Path("index.sqlite")), LineageService.open(Path("index.sqlite")) as service:
+    assert service.list_sessions() == []
 assert "psycopg" not in sys.modules
 """
 

@@ -22,7 +22,6 @@ from clew.api.v2.routes import OPERATIONS, operation_routes
 from clew.client import ApiError, requests
 from clew.query.context import QueryResources
 from clew.query.lineage import LineageResult
-from clew.query.service import NotebookService
 
 PAGE = DOCS / "client.md"
 TOTALS, ORDERS = "dataset:db:totals", "dataset:db:orders"
@@ -35,7 +34,7 @@ def app(scenario: Any, resources: QueryResources) -> Starlette:
         scenario.run("load", "raw", "orders", run=run, columns=columns)
     scenario.run("total", "orders", "totals", columns={"totals": {"sum": "orders.price"}})
     scenario.index_events()
-    return create_app(lambda: NotebookService(scenario.index), operation_routes(resources))
+    return create_app(operation_routes(resources))
 
 
 @pytest.fixture

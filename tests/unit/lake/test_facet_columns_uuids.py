@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.events.ids import event_id
-from clew.lake.facet_columns import FacetUuids
+from clew.lake.facet_columns import build_facet_uuids, uuid_prefix
 
 events = st.lists(st.binary(), min_size=1, max_size=5, unique=True).map(lambda bodies: list(map(event_id, bodies)))
 positions = st.lists(st.integers(0, 16**6 - 1), min_size=1, max_size=20, unique=True)
 
 
 def build_uuids(ids: list[str], numbers: list[int], facets: list[int]) -> list[str]:
-    uuids: list[str] = FacetUuids(ids).build(np.array(numbers, np.int64), np.array(facets, np.int64)).to_pylist()
+    prefixes = list(map(uuid_prefix, ids))
+    uuids: list[str] = build_facet_uuids(prefixes, np.array(numbers, np.int64), np.array(facets, np.int64)).to_pylist()
     return uuids
 
 

@@ -211,7 +211,7 @@ def test_an_empty_index_has_no_runs(notebook_events: Any) -> None:
     empty = notebook_events.index_events()
     assert reply_data(call_tool(empty, "list_runs")) == {"runs": [], "total": 0, "next_cursor": None}
     assert "clew demo" in reply_text(call_tool(empty, "list_runs"))
-    assert "No runs are recorded yet." in reply_text(call_tool(empty, "describe"))
+    assert "No notebook run was recorded yet." in reply_text(call_tool(empty, "describe"))
 
 
 @pytest.mark.parametrize("tokens", [300, 1000, 4000, 50_000])

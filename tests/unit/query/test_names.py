@@ -10,6 +10,7 @@ import pytest
 from clew.errors import UsageError
 from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, FacetsRow, JobRow
 from clew.index.encoding import FacetEncoder, StoredFacet, entity_key
+from clew.index.queries.lists import EntityFilter
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.model import DatasetName
@@ -166,4 +167,6 @@ def test_resolves_a_notebook_by_the_end_of_its_name(open_index: OpenIndex, text:
         resolve_name(index, "nb")
     operations = index.job_and_operations(("marimo", "work/a/nb"))
     assert operations == [("marimo", "work/a/nb"), ("marimo", "work/a/nb/eda/pandas_merge")]
-    assert [row["name"] for row in index.job_page("", 10)[0]] == jobs
+    assert [
+        row["name"] for row in index.entities("jobs", EntityFilter(with_operations=False), "last event", 10)
+    ] == jobs

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 
 def upstream_lines(notebook_events: Any, format_lineage: Any, column: str, **options: Any) -> list[str]:
-    with NotebookService(notebook_events.index) as service:
-        lines: list[str] = format_lineage(service.upstream(column, **options))
+    with LineageService.open(notebook_events.index) as service:
+        lines: list[str] = format_lineage(service.trace_column(column, **options))
     return lines
 
 
@@ -29,8 +29,8 @@ def test_traces_a_chain_back_to_the_file(orders: Any, format_lineage: Any) -> No
 
 
 def test_each_step_has_its_operation_and_cell(orders: Any) -> None:
-    with NotebookService(orders.index) as service:
-        step = service.upstream("totals.parquet.sum").upstream[0]
+    with LineageService.open(orders.index) as service:
+        step = service.trace_column("totals.parquet.sum").upstream[0]
     assert step.operation is not None
     assert step.cell is not None
     assert (step.operation.code, step.operation.line, step.cell.name) == ("totals.to_parquet(path)", 1, "save")
@@ -43,8 +43,8 @@ def test_limits_the_depth(orders: Any, format_lineage: Any, depth: int, count: i
 
 @pytest.mark.parametrize("depth", [0, -1])
 def test_rejects_a_depth_below_one(orders: Any, depth: int) -> None:
-    with NotebookService(orders.index) as service, pytest.raises(UsageError, match=f"Invalid depth: {depth}"):
-        service.upstream("totals.parquet.sum", depth=depth)
+    with LineageService.open(orders.index) as service, pytest.raises(UsageError, match=f"Invalid depth: {depth}"):
+        service.trace_column("totals.parquet.sum", depth=depth)
 
 
 def test_a_source_column_has_no_upstream(orders: Any, format_lineage: Any) -> None:

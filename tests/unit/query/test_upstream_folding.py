@@ -8,7 +8,7 @@ import pytest
 
 from clew.query.graph.traversal import compose_transformations
 from clew.query.model import DatasetName, EdgeType, LineageStep, Transformation
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_composes_two_transformations(
 
 def sources(notebook_events: Any, column: str) -> tuple[LineageStep, ...]:
     notebook_events.index_events()
-    with NotebookService(notebook_events.index) as service:
-        return service.upstream(column).upstream
+    with LineageService.open(notebook_events.index) as service:
+        return service.trace_column(column).upstream
 
 
 @pytest.mark.parametrize(("near", "far", "flag"), [("opaque", "", "opaque"), ("", "inferred", "inferred")])

@@ -11,7 +11,7 @@ import pytest
 from clew.events.streams import decode_event
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 PATH, TABLE = ("s3://lake", "orders"), ("hive://meta:9083", "shop.orders")
 
@@ -66,8 +66,8 @@ def build_index(path: Path, events: list[dict[str, Any]]) -> Path:
 def test_traversal_crosses_symlinks_in_any_event_order(
     events: list[dict[str, Any]], tmp_path: Path, format_lineage: Any
 ) -> None:
-    with NotebookService(build_index(tmp_path / "index", events)) as service:
-        assert [line.strip().split()[0] for line in format_lineage(service.upstream("report.sum"))] == [
+    with LineageService.open(build_index(tmp_path / "index", events)) as service:
+        assert [line.strip().split()[0] for line in format_lineage(service.trace_column("report.sum"))] == [
             "report.sum",
             "shop.orders.total",
             "raw.price",
@@ -75,24 +75,24 @@ def test_traversal_crosses_symlinks_in_any_event_order(
 
 
 def test_traversal_ends_without_the_symlink(tmp_path: Path, format_lineage: Any) -> None:
-    with NotebookService(build_index(tmp_path / "index", [WRITE, READ])) as service:
-        assert len(format_lineage(service.upstream("report.sum"))) == 2
+    with LineageService.open(build_index(tmp_path / "index", [WRITE, READ])) as service:
+        assert len(format_lineage(service.trace_column("report.sum"))) == 2
 
 
 @pytest.mark.parametrize("name", ["orders.total", "shop.orders.total", "hive://meta:9083:shop.orders:total"])
 def test_finds_a_dataset_by_any_of_its_names(name: str, tmp_path: Path, format_lineage: Any) -> None:
-    with NotebookService(build_index(tmp_path / "index", [WRITE, LINK])) as service:
-        assert format_lineage(service.upstream(name))[1].strip().startswith("raw.price")
+    with LineageService.open(build_index(tmp_path / "index", [WRITE, LINK])) as service:
+        assert format_lineage(service.trace_column(name))[1].strip().startswith("raw.price")
 
 
 def test_traversal_continues_under_the_name_before_a_rename(tmp_path: Path, format_lineage: Any) -> None:
     change = {"lifecycleStateChange": "RENAME", "previousIdentifier": {"namespace": PATH[0], "name": PATH[1]}}
     rename = {"eventTime": "2026-01-01T10:02:00Z", "dataset": dataset(TABLE, lifecycleStateChange=change)}
     read = run_event(3, "read", dataset(("db", "report"), **column_lineage(sum=(*TABLE, "total"))))
-    with NotebookService(build_index(tmp_path / "index", [WRITE, rename, read])) as service:
-        names = [line.strip().split()[0] for line in format_lineage(service.upstream("report.sum"))]
+    with LineageService.open(build_index(tmp_path / "index", [WRITE, rename, read])) as service:
+        names = [line.strip().split()[0] for line in format_lineage(service.trace_column("report.sum"))]
         assert names == ["report.sum", "shop.orders.total", "raw.price"]
         # No job wrote this column under the new name.
-        assert [line.split()[0] for line in format_lineage(service.upstream("shop.orders.total"))][
+        assert [line.split()[0] for line in format_lineage(service.trace_column("shop.orders.total"))][
             -1
         ].strip() == "raw.price"

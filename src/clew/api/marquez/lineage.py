@@ -25,7 +25,7 @@ from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog, Upstre
 from clew.query.entities.model import CatalogJob
 from clew.query.graph.nodes import Column, Node
 from clew.query.lineage import FieldTraversal, Neighbourhood, TraversalLimits
-from clew.query.model import Transformation, from_epoch_micros
+from clew.query.model import Transformation
 from clew.query.names import UnknownNameError, node_kind, resolve_field_id, resolve_node_id
 from clew.query.service import LineageService
 
@@ -150,24 +150,20 @@ def _job_node(job: CatalogJob) -> Document:
     return {**head, "currentRunUuid": None if last is None else last.id}
 
 
-def _upstream_run(run: UpstreamRun) -> Document:
-    row = run.row
+def _upstream_run(upstream: UpstreamRun) -> Document:
+    run = upstream.run
+    namespace, name = run.job or (None, None)
     return {
-        "job": {"namespace": row.job_namespace, "name": row.job_name, "version": row.job_version},
-        "run": {
-            "id": row.run_uuid,
-            "start": from_epoch_micros(row.started_at),
-            "end": from_epoch_micros(row.ended_at),
-            "status": row.state,
-        },
+        "job": {"namespace": namespace, "name": name, "version": run.job_version},
+        "run": {"id": run.id, "start": run.started_at, "end": run.ended_at, "status": run.state},
         "inputs": [
             {
-                "namespace": namespace,
-                "name": name,
-                "version": None if version is None else version.id,
-                "producedByRunId": None if version is None else version.run_uuid,
+                "namespace": item.namespace,
+                "name": item.name,
+                "version": item.version_id,
+                "producedByRunId": writer,
             }
-            for (namespace, name), version in run.inputs.items()
+            for item, writer in zip(run.inputs, upstream.writers, strict=True)
         ],
     }
 

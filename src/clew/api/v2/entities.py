@@ -21,7 +21,7 @@ from clew.errors import MalformedError
 from clew.index.backends.base import Row
 from clew.index.queries.entities import Name, RunRecord
 from clew.index.queries.lists import EntityFilter, EntityTable
-from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
+from clew.query.diff import RunDiff, VersionDiff
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.facets import find_facets, find_run_facets, get_facet_history
 from clew.query.entities.model import AssertionResult, CatalogDataset, CatalogJob, CatalogRun, RunDataset
@@ -29,7 +29,7 @@ from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
 from clew.query.lineage import IndexFreshness
 from clew.query.model import DatasetName, State, from_epoch_micros
-from clew.query.names import DATASET, RUN, UnknownNameError, node_kind, require_run, resolve_node_id
+from clew.query.names import DATASET, RUN, node_kind, require_run, resolve_node_id
 
 _Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
 _DatasetId: TypeAlias = Annotated[
@@ -488,11 +488,7 @@ def _facets(context: OperationContext, parameters: _FacetsParameters) -> FacetsR
     if node is None:
         facets = find_run_facets(context.index, node_id.removeprefix(_RUN_PREFIX))
     else:
-        version = parameters.version if node.kind == DATASET else None
-        versions = [] if version is None else context.index.versions_with_facets(node.namespace, node.name)
-        if version is not None and version not in versions:
-            raise UnknownNameError.of(f"version of {node.name}", version, [known for known in versions if known])
-        _, facets = find_facets(context.index, node, version)
+        _, facets = find_facets(context.index, node, parameters.version)
     return FacetsResponse(node_id, {name: facet for name, facet in facets.items() if parameters.name in (None, name)})
 
 
@@ -527,11 +523,11 @@ def _diff(context: OperationContext, parameters: _DiffParameters) -> DiffRespons
             raise MalformedError("Only datasets have versions to compare.", hint="Pass runs with left and right.")
         node = resolve_node_id(context.index, parameters.node_id)
         dataset = DatasetName(node.namespace, node.name)
-        return DiffResponse(None, diff_versions(context.index, dataset, left, right))
+        return DiffResponse(None, context.service.diff_versions(dataset, left, right))
     if left is None or right is None:
         hint = "Pass left and right as run:UUID, or nodeId of a dataset."
         raise MalformedError("A diff needs two runs.", hint=hint)
-    return DiffResponse(diff_runs(context.index, left, right, context.resources.lake_location), None)
+    return DiffResponse(context.service.diff_runs(left, right), None)
 
 
 ENTITY_OPERATIONS: Final = (_dataset, _job, _run, _datasets, _jobs, _runs, _status)

@@ -21,8 +21,7 @@ from clew.query.graph.traversal import MAX_HOPS, MAX_NODES, Direction
 from clew.query.graph.view import RollUp, ViewOptions
 from clew.query.lineage import ImpactResult, LineageResult, PathResult, TraversalLimits
 from clew.query.names import resolve_id, resolve_node_id
-from clew.query.search import MAX_HITS, Hit, search_entities
-from clew.query.service import LineageService
+from clew.query.search import MAX_HITS, Hit
 
 _Node: TypeAlias = Annotated[
     TextParam,
@@ -78,15 +77,11 @@ def _view_options(parameters: _LineageParameters | _PathParameters) -> ViewOptio
     return ViewOptions(as_of=as_of, roll_up=parameters.roll_up, include_frames=parameters.frames)
 
 
-def _service(context: OperationContext) -> LineageService:
-    return LineageService(context.resources, context.index)
-
-
 @api_operation("lineage", "/api/v2/lineage", "Get upstream and downstream lineage of a dataset, job, column or run")
 def _lineage(context: OperationContext, parameters: _LineageParameters) -> LineageResult:
     start = resolve_id(context.index, parameters.node_id, parameters.column)
     limits = TraversalLimits(parameters.depth, parameters.limit)
-    return _service(context).traverse(start, parameters.direction, limits, _view_options(parameters))
+    return context.service.traverse(start, parameters.direction, limits, _view_options(parameters))
 
 
 @api_operation(
@@ -94,7 +89,7 @@ def _lineage(context: OperationContext, parameters: _LineageParameters) -> Linea
 )
 def _path(context: OperationContext, parameters: _PathParameters) -> PathResult:
     start, end = (resolve_node_id(context.index, text) for text in (parameters.source, parameters.target))
-    return _service(context).find_node_path(start, end, _view_options(parameters))
+    return context.service.find_node_path(start, end, _view_options(parameters))
 
 
 @api_operation(
@@ -103,7 +98,7 @@ def _path(context: OperationContext, parameters: _PathParameters) -> PathResult:
 def _impact(context: OperationContext, parameters: _ImpactParameters) -> ImpactResult:
     target = resolve_id(context.index, parameters.node_id, parameters.column)
     limits = TraversalLimits(parameters.depth, parameters.limit)
-    return _service(context).analyze_impact(target, limits, include_frames=parameters.frames)
+    return context.service.analyze_impact(target, limits, include_frames=parameters.frames)
 
 
 class _SearchParameters(RequestParameters):
@@ -132,9 +127,7 @@ class SearchPage(Struct, frozen=True, rename="camel"):
 def _search(context: OperationContext, parameters: _SearchParameters) -> SearchPage:
     values = decode_cursor(parameters.cursor, tuple[int])
     offset = 0 if values is None else max(0, min(values[0], MAX_HITS))
-    result = search_entities(
-        context.resources.search_index,
-        context.index,
+    result = context.service.search(
         parameters.q,
         kind=parameters.kind,
         namespace=parameters.namespace,

@@ -17,6 +17,7 @@ from clew.errors import MalformedError
 from clew.events.openlineage import parse_time, to_epoch_micros
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
+from clew.query.service import LineageService
 
 # A plus sign in a query decodes to a space.
 _SPACE_BEFORE_OFFSET = re.compile(r" (\d\d:?\d\d)$")
@@ -137,22 +138,21 @@ class OperationContext:
     resources: QueryResources
     index: IndexReader
 
+    @property
+    def service(self) -> LineageService:
+        """Queries on the snapshot of the request."""
+        return LineageService(self.resources, self.index)
+
 
 @dataclass(frozen=True)
-class OperationSpec:
-    """Declaration of an operation: path, parameters and response type."""
+class ApiOperation:
+    """Operation with its parameters, response type and handler; `is_inline` handlers run on the event loop."""
 
     name: str
     path: str
     summary: str
     parameters: type[RequestParameters]
     response_type: type[Struct]
-
-
-@dataclass(frozen=True)
-class ApiOperation(OperationSpec):
-    """Operation with its handler; `is_inline` handlers run on the event loop."""
-
     handler: Callable[[OperationContext, Any], Struct]
     is_inline: bool = False
 

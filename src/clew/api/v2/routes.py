@@ -20,7 +20,6 @@ from clew.api.v2.notebook_runs import NOTEBOOK_RUN_OPERATIONS
 from clew.api.v2.operation import (
     ApiOperation,
     OperationContext,
-    OperationSpec,
     parameter_schemas,
     parse_parameters,
 )
@@ -35,7 +34,7 @@ _ERROR_STATUSES = {
 }
 
 
-def build_openapi(operations: Sequence[OperationSpec]) -> dict[str, Any]:
+def build_openapi(operations: Sequence[ApiOperation]) -> dict[str, Any]:
     """Build the document of all operations."""
     types = [Problem, *(operation.response_type for operation in operations)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
@@ -56,7 +55,7 @@ def build_openapi(operations: Sequence[OperationSpec]) -> dict[str, Any]:
 
 
 def _get_operation(
-    operation: OperationSpec, response_schema: dict[str, Any], problem_schema: dict[str, Any]
+    operation: ApiOperation, response_schema: dict[str, Any], problem_schema: dict[str, Any]
 ) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": problem_schema}}
     return {
@@ -71,7 +70,7 @@ def _get_operation(
     }
 
 
-def _parameters(operation: OperationSpec) -> list[dict[str, Any]]:
+def _parameters(operation: ApiOperation) -> list[dict[str, Any]]:
     schemas = parameter_schemas(operation.parameters)
     return [
         {
@@ -91,13 +90,14 @@ _OPENAPI_PATH: Final = "/api/v2/openapi.json"
 
 def operation_routes(resources: QueryResources) -> list[Route]:
     """Create the routes."""
-    document = msgspec.json.encode(build_openapi((*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)))
+    all_operations = (*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)
+    document = msgspec.json.encode(build_openapi(all_operations))
 
     async def openapi(request: Request) -> Response:
         return _response(request, document)
 
     # Starlette tries routes in order: inline ones first.
-    operations = sorted(OPERATIONS, key=lambda operation: not operation.is_inline)
+    operations = sorted(all_operations, key=lambda operation: not operation.is_inline)
     return [
         *(Route(operation.path, _endpoint(operation, resources)) for operation in operations),
         Route(_OPENAPI_PATH, openapi),

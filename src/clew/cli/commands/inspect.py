@@ -144,9 +144,8 @@ def _find_facets(
         warning = "Facets of older events are not backfilled yet and may be missing: run `clew pipeline backfill`."
         stderr_console().print(warning)
     if not facets and not any(io_facets):
-        subject = kind.capitalize() if version is None else f"Version {version!r} of {kind}"
-        hint = "Its events contain none." if version is None else "Omit --dataset-version for the latest with facets."
-        raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=hint)
+        message = f"{kind.capitalize()} {name!r} in namespace {namespace!r} has no facets."
+        raise ClewError(message, hint="Its events contain none.")
     return selected, facets, *io_facets
 
 

@@ -13,7 +13,6 @@ from clew.cli.completion import complete_column, complete_dataset, complete_sess
 from clew.cli.options import (
     frames_option,
     fresh_index_option,
-    index_option,
     json_flag,
     json_option,
     lake_option,
@@ -40,7 +39,7 @@ from clew.query.graph.traversal import Direction
 from clew.query.graph.view import ViewOptions
 from clew.query.lineage import ColumnPath, ImpactResult, LineageResult, TraversalLimits
 from clew.query.model import LineageStep
-from clew.query.service import LineageService, NotebookService
+from clew.query.service import LineageService
 from clew.query.upstream import MAX_DEPTH
 
 _LIMIT_HELP = "Maximum number of jobs, datasets or runs; columns are always traced to their sources."
@@ -186,15 +185,16 @@ def _print_diff(diff: RunDiff | VersionDiff) -> None:
     "--dataset", shell_complete=complete_dataset, help="Compare versions of this dataset (default: the last two)."
 )
 @json_option(_print_diff)
-@index_option
+@lake_option
 def diff_command(left: str | None, right: str | None, dataset: str | None, home: DataDir) -> RunDiff | VersionDiff:
     """Compare two runs: state, duration, data, columns, lineage and code.
 
-    RUN is a run id or a session id. With --dataset, the arguments are versions and are optional.
+    RUN is a run id or a session id. With --dataset, the arguments are versions and are optional. The code of runs that
+    are not of notebooks is read from the lake.
     """
     if dataset is None and (left is None or right is None):
         raise click.UsageError("Pass two runs, or a dataset with --dataset.")
-    with LineageService.open(home.index) as service:
+    with LineageService.open(home.index, home.lake) as service:
         if dataset is None:
             return service.diff_runs(str(left), str(right))
         return service.diff_versions(dataset, left, right)
@@ -313,7 +313,7 @@ def _render(result: LineageResult, output_format: str) -> bytes:
 
 
 def _is_session(home: DataDir, name: str) -> bool:
-    with NotebookService(home.index) as service:
+    with LineageService.open(home.index) as service:
         return service.is_session(name)
 
 
@@ -321,8 +321,8 @@ def _session_page(home: DataDir, session: str) -> bytes:
     from clew.api.static_files import render_run_page
     from clew.query.pages.run_page import build_run_page
 
-    with NotebookService(home.index) as service:
-        return render_run_page(build_run_page(service.run(session))).encode()
+    with LineageService.open(home.index) as service:
+        return render_run_page(build_run_page(service.get_session(session))).encode()
 
 
 def _openlineage_events(home: DataDir, name: str) -> bytes:

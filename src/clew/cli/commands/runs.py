@@ -42,7 +42,7 @@ from clew.query.model import NotebookRun, shorten
 from clew.query.names import UnknownNameError, full_name
 from clew.query.notebooks.reports import Downstream, SessionResources, TimelineEntry, build_timeline
 from clew.query.quality import ColumnDrift, ColumnMetrics, DatasetDrift, QualityCounts
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 if TYPE_CHECKING:
     from clew.reports.run import WrittenReport
@@ -97,8 +97,8 @@ def runs_command(selection: RunSelection | None, since: str | None, limit: int, 
     Cells and operations of a notebook are runs too; `clew show` lists them.
     """
     earliest = None if since is None else datetime.now(UTC) - parse_age(since)
-    with NotebookService(home.index) as service:
-        return service.job_runs(selection or "recent", since=earliest, limit=limit)
+    with LineageService.open(home.index) as service:
+        return service.list_job_runs(selection or "recent", since=earliest, limit=limit)
 
 
 @click.command("show")
@@ -110,8 +110,8 @@ def show_command(name: str | None, home: DataDir) -> NotebookRun:
 
     The argument is a session id or a notebook, whose latest run is shown; by default the latest run of all.
     """
-    with NotebookService(home.index) as service:
-        return service.find_run(name)
+    with LineageService.open(home.index) as service:
+        return service.find_session(name)
 
 
 _MAX_DETAIL = 90
@@ -146,8 +146,8 @@ def report_performance(name: str | None, limit: int, home: DataDir) -> list[Sess
 
     The argument is a session id or a notebook, whose latest session is shown; by default the latest sessions of all.
     """
-    with NotebookService(home.index) as service:
-        return service.resources(name, limit=limit)
+    with LineageService.open(home.index) as service:
+        return service.summarize_resources(name, limit=limit)
 
 
 @report_group.command("audit")
@@ -159,8 +159,8 @@ def report_audit(name: str | None, home: DataDir) -> list[TimelineEntry]:
 
     The argument is a session id or a notebook, whose latest session is shown; by default the latest session of all.
     """
-    with NotebookService(home.index) as service:
-        return build_timeline(service.find_run(name))
+    with LineageService.open(home.index) as service:
+        return build_timeline(service.find_session(name))
 
 
 @report_group.command("quality")
@@ -172,8 +172,8 @@ def report_quality(dataset: str, home: DataDir) -> DatasetDrift:
 
     A unique suffix of the dataset name is enough.
     """
-    with NotebookService(home.index) as service:
-        return service.drift(dataset)
+    with LineageService.open(home.index) as service:
+        return service.compute_drift(dataset)
 
 
 @report_group.command("documentation")
@@ -187,8 +187,8 @@ def report_documentation(name: str | None, out: Path | None, as_json: bool, home
 
     if out is not None and out.suffix not in {".md", ".html"}:
         raise UsageError(f"{out} is neither .md nor .html.", hint="Pass a file name that ends in .md or .html.")
-    with NotebookService(home.index) as service:
-        document = service.documentation(name)
+    with LineageService.open(home.index) as service:
+        document = service.document_notebook(name)
     if as_json:
         print_json(document)
     elif out is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from clew.data_dir import IndexLocation
 from clew.events.facets import FacetOrder
 from clew.index.backends import open_backend
-from clew.index.backends.base import Database, Row
+from clew.index.backends.base import Row
 from clew.index.backends.sqlite import BUSY_SECONDS, read_dictionaries
 from clew.index.changes import DatasetDeclarationRow, FacetsRow, RunIoRow
 from clew.index.encoding import (
@@ -72,22 +73,6 @@ class PendingSource(Protocol):
         """Return a schema of the changes read last."""
 
 
-class Snapshot:
-    """A read transaction. A class, because it is cheaper than a generator-based context manager."""
-
-    __slots__ = ("_database",)
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database.execute("begin")
-
-    def __exit__(self, *_: object) -> None:
-        if self._database.in_transaction:
-            self._database.execute("rollback")
-
-
 class IndexConnection:
     """Read-only connection to an index. With `pending`, facets include those that a backfill still has to add.
 
@@ -120,9 +105,15 @@ class IndexConnection:
         """Close the connection."""
         self._database.close()
 
-    def snapshot(self) -> Snapshot:
-        """Return a context manager in which all queries see the same state."""
-        return Snapshot(self._database)
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of the block see the same state."""
+        self._database.execute("begin")
+        try:
+            yield
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("rollback")
 
     def query(self, query: str, *values: object) -> list[Row]:
         """Return the rows of a query."""

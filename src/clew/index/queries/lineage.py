@@ -1,4 +1,4 @@
-"""Queries of lineage assertions and of neighbours."""
+"""Queries of lineage assertions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.queries.connection import ALIASES_CTE
 from clew.index.queries.entities import to_json_array
 from clew.index.queries.reader import IndexReader
 
@@ -108,72 +107,3 @@ def _latest_sessions(assertions: Iterable[LatestAssertion]) -> list[LatestAssert
 def _notebook_key(assertion: LatestAssertion) -> tuple[str | None, ...]:
     notebook = (assertion.job_name or "").rsplit("/", 2)[0]
     return assertion.job_namespace, notebook, assertion.dataset_namespace, assertion.dataset_name
-
-
-# Canonical name of the dataset at the other end.
-_CANONICAL = "coalesce(canonical_namespace, {end}_namespace), coalesce(canonical_name, {end}_name)"
-_JOIN_ALIASES = (
-    "left join dataset_aliases on dataset_aliases.namespace = {end}_namespace and dataset_aliases.name = {end}_name"
-)
-
-
-def _with_canonical_name(query: str, end: str) -> str:
-    return query.format(canonical=_CANONICAL.format(end=end), join_aliases=_JOIN_ALIASES.format(end=end))
-
-
-_DATASETS_OF_JOB = _with_canonical_name(
-    """select direction = 'INPUT', {canonical}, first_event_at from job_edges {join_aliases}
-where job_namespace = ?1 and job_name = ?2 order by last_event_at desc, 2, 3""",
-    "dataset",
-)
-_JOBS_OF_DATASET = f"""{ALIASES_CTE} select direction = 'INPUT', job_namespace, job_name, first_event_at from names
-join job_edges on dataset_namespace = names.namespace and dataset_name = names.name
-order by last_event_at desc, 2, 3"""  # noqa: S608
-_ASSERTED_SOURCES = _with_canonical_name(
-    f"""{ALIASES_CTE} select distinct {{canonical}}, event_time from names
-join lineage_assertions on dataset_namespace = names.namespace and dataset_name = names.name
-join edge_sets using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
-    "source",
-)
-_ASSERTED_TARGETS = _with_canonical_name(
-    f"""{ALIASES_CTE} select distinct {{canonical}}, event_time from names
-join edge_sets on source_namespace = names.namespace and source_name = names.name
-join lineage_assertions using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
-    "dataset",
-)
-_DOWNSTREAM = """select distinct dataset_namespace, dataset_name
-from edge_sets join lineage_assertions using (edge_set_id) where source_namespace = ?1 and source_name = ?2"""
-
-
-class Neighbour(NamedTuple):
-    """A neighbour of a job or a dataset; `is_input` if the edge is a read."""
-
-    is_input: bool
-    name: _Name
-    first_seen: int
-
-
-class NeighbourQueries:
-    """Queries for the neighbours of one node."""
-
-    def __init__(self, index: IndexReader) -> None:
-        self._index = index
-
-    def datasets_of(self, job: _Name) -> list[Neighbour]:
-        """Return the inputs and outputs of a job, by canonical name."""
-        return [Neighbour(bool(row[0]), (row[1], row[2]), row[3]) for row in self._index.query(_DATASETS_OF_JOB, *job)]
-
-    def jobs_of(self, dataset: _Name) -> list[Neighbour]:
-        """Return the jobs that read or write a dataset under any of its aliases."""
-        return [
-            Neighbour(bool(row[0]), (row[1], row[2]), row[3]) for row in self._index.query(_JOBS_OF_DATASET, *dataset)
-        ]
-
-    def asserted_datasets(self, dataset: _Name, *, is_forward: bool) -> list[tuple[_Name, int]]:
-        """Return the downstream or upstream datasets by lineage without a job, with the event time."""
-        query = _ASSERTED_TARGETS if is_forward else _ASSERTED_SOURCES
-        return [((row[0], row[1]), row[2]) for row in self._index.query(query, *dataset)]
-
-    def downstream_of(self, dataset: _Name) -> list[_Name]:
-        """Return the datasets with column lineage from this name."""
-        return [(row[0], row[1]) for row in self._index.query(_DOWNSTREAM, *dataset)]

@@ -96,21 +96,13 @@ class PageQueries(EntityQueries):
             offset,
         )
 
-    def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
-        """Return datasets by part of the name, most recent first, and their total number."""
-        named = EntityFilter(text=text, with_operations=False)
-        rows = self.entities("dataset_states", named, "last position", limit)
-        return rows, self.count_entities("dataset_states", named)
-
-    def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
-        """Return jobs by part of the name, most recent first, and their total number."""
-        named = EntityFilter(text=text, with_operations=False)
-        return self.entities("jobs", named, "last event", limit), self.count_entities("jobs", named)
-
-    def count_entities(self, table: EntityTable, entity_filter: EntityFilter) -> int:
-        """Count the jobs or datasets that `entities` returns without a limit."""
+    def entity_page(
+        self, table: EntityTable, entity_filter: EntityFilter, order: EntityOrder, limit: int, offset: int = 0
+    ) -> tuple[list[Row], int]:
+        """Return a page of jobs or datasets, and their total number."""
         where, values = entity_filter.where(table)
-        return self.count(f"select count(*) from {_source(table)} and {where}", *values)  # noqa: S608
+        total = self.count(f"select count(*) from {_source(table)} and {where}", *values)  # noqa: S608
+        return self.entities(table, entity_filter, order, limit, offset), total
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[RunRecord], int]:
         """Return runs without a parent, newest first, and their total number."""

@@ -37,6 +37,41 @@ where parent_job_namespace is not null and parent_job_name is not null
 and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
 
 
+# Canonical name of the dataset at the other end.
+_CANONICAL = "coalesce(canonical_namespace, {end}_namespace), coalesce(canonical_name, {end}_name)"
+_JOIN_ALIASES = (
+    "left join dataset_aliases on dataset_aliases.namespace = {end}_namespace and dataset_aliases.name = {end}_name"
+)
+
+
+def _with_canonical_name(query: str, end: str) -> str:
+    return query.format(canonical=_CANONICAL.format(end=end), join_aliases=_JOIN_ALIASES.format(end=end))
+
+
+_DATASETS_OF_JOB = _with_canonical_name(
+    """select direction = 'INPUT', {canonical}, first_event_at from job_edges {join_aliases}
+where job_namespace = ?1 and job_name = ?2 order by last_event_at desc, 2, 3""",
+    "dataset",
+)
+_JOBS_OF_DATASET = f"""{ALIASES_CTE} select direction = 'INPUT', job_namespace, job_name, first_event_at from names
+join job_edges on dataset_namespace = names.namespace and dataset_name = names.name
+order by last_event_at desc, 2, 3"""  # noqa: S608
+_ASSERTED_SOURCES = _with_canonical_name(
+    f"""{ALIASES_CTE} select distinct {{canonical}}, event_time from names
+join lineage_assertions on dataset_namespace = names.namespace and dataset_name = names.name
+join edge_sets using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
+    "source",
+)
+_ASSERTED_TARGETS = _with_canonical_name(
+    f"""{ALIASES_CTE} select distinct {{canonical}}, event_time from names
+join edge_sets on source_namespace = names.namespace and source_name = names.name
+join lineage_assertions using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
+    "dataset",
+)
+_TARGETS = """select distinct dataset_namespace, dataset_name
+from edge_sets join lineage_assertions using (edge_set_id) where source_namespace = ?1 and source_name = ?2"""
+
+
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
 count(*) as cell_count, count(*) filter (where state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
@@ -233,6 +268,22 @@ class IndexReader(PageQueries):
     def parent_jobs(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of jobs and of the parent jobs of their last runs."""
         return self.stream(PARENT_JOBS)
+
+    def datasets_of_job(self, job: Name) -> Iterator[tuple[int, str, str, int]]:
+        """Yield the inputs and outputs of a job: is_input, canonical name and first event time."""
+        return self.stream(_DATASETS_OF_JOB, *job)
+
+    def jobs_of_dataset(self, dataset: Name) -> Iterator[tuple[int, str, str, int]]:
+        """Yield the jobs that read or write a dataset under any of its aliases: is_input, name and first event time."""
+        return self.stream(_JOBS_OF_DATASET, *dataset)
+
+    def asserted_datasets(self, dataset: Name, *, is_forward: bool) -> Iterator[tuple[str, str, int]]:
+        """Yield the downstream or upstream datasets by lineage without a job, with the event time."""
+        return self.stream(_ASSERTED_TARGETS if is_forward else _ASSERTED_SOURCES, *dataset)
+
+    def targets_of(self, dataset: Name) -> Iterator[Name]:
+        """Yield the datasets with column lineage from this name."""
+        return self.stream(_TARGETS, *dataset)
 
     def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
         """Return the column edges of a run."""

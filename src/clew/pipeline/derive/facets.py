@@ -124,32 +124,37 @@ def label_columns(label: Label) -> list[str]:
     return ["kind", *(column for kind in label.kinds for column in _ENTITIES[kind][1])]
 
 
-def touched_labels(label: Label, units: Mapping[str, pa.Table]) -> pa.Table:
-    """Return the keys of the entities whose facet of a label is touched."""
-    tables = []
+def touched_facets(label: Label, units: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return the keys of touched facets of a label by kind of entity, without the version of a dataset."""
+    touched = {}
     for kind in label.kinds:
-        entities = _touched_facets(label, kind, units)
+        table, identity = _ENTITIES[kind]
+        keys = units[table.source]
+        is_label = pc.equal(keys[_NAME], label.facet)
+        if kind == "DATASET":
+            is_label, identity = pc.and_(is_label, pc.equal(keys["type"], kind)), ("type", *identity)
+        columns = [*identity, _NAME]
+        touched[kind] = keys.filter(is_label).group_by(columns).aggregate([]).select(columns)
+    return touched
+
+
+def label_keys(label: Label, touched: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the keys of the entities with touched facets, as `label_columns`."""
+    tables = []
+    for kind, entities in touched.items():
         kinds, nulls = (pa.array([value] * entities.num_rows, pa.string()) for value in (kind, None))
         columns = {"kind": kinds, **dict(zip(entities.column_names, entities.columns, strict=True))}
         tables.append(pa.table({name: columns.get(name, nulls) for name in label_columns(label)}))
     return pa.concat_tables(tables)
 
 
-def _touched_facets(label: Label, kind: str, units: Mapping[str, pa.Table]) -> pa.Table:
-    """Return the keys of touched facets of a label, without the version of a dataset."""
-    table, identity = _ENTITIES[kind]
-    keys = units[table.source]
-    is_label = pc.equal(keys[_NAME], label.facet)
-    if kind == "DATASET":
-        is_label, identity = pc.and_(is_label, pc.equal(keys["type"], kind)), ("type", *identity)
-    columns = [*identity, _NAME]
-    return keys.filter(is_label).group_by(columns).aggregate([]).select(columns)
-
-
-def derive_labels(scope: RefreshScope, label: Label) -> DataFrame:
-    """One row per item of the last facet of each run, job or dataset, of any version."""
-    rows = reduce(DataFrame.unionByName, (_last_of_kind(scope, label, kind) for kind in label.kinds))
-    large_files = _large_facet_files(scope, label)
+def derive_labels(scope: RefreshScope, label: Label, touched: Mapping[str, pa.Table] | None) -> DataFrame:
+    """One row per item of the last facet of each touched run, job or dataset, of any version; None means all."""
+    rows = reduce(
+        DataFrame.unionByName,
+        (_last_of_kind(scope, label, kind, None if touched is None else touched[kind]) for kind in label.kinds),
+    )
+    large_files = _large_facet_files(scope, touched)
     if large_files:
         refs = locate_large_facets(scope.spark, large_files)
         rows = (
@@ -158,24 +163,22 @@ def derive_labels(scope: RefreshScope, label: Label) -> DataFrame:
     return _explode(rows.drop("uuid"), label.exploder)
 
 
-def _large_facet_files(scope: RefreshScope, label: Label) -> list[str]:
-    """Return the files of `large_facets` that may contain facets of touched labels."""
-    if scope.units is None:
+def _large_facet_files(scope: RefreshScope, touched: Mapping[str, pa.Table] | None) -> list[str]:
+    """Return the files of `large_facets` that may contain touched facets."""
+    if touched is None:
         return scope.lake.files(LARGE_FACETS.name)
     positions: set[int] = set()
-    for kind in label.kinds:
-        touched = _touched_facets(label, kind, scope.units)
+    for kind, keys in touched.items():
         current = _ENTITIES[kind][0].current
-        rows = scope.arrow_rows(current, touched, touched.column_names, ("seq", "large_facet_bytes"))
+        rows = scope.arrow_rows(current, keys, keys.column_names, ("seq", "large_facet_bytes"))
         positions.update(rows.drop_null()["seq"].to_pylist())
     return files_in_ranges(scope.lake, LARGE_FACETS.name, [(position, position) for position in positions])
 
 
-def _last_of_kind(scope: RefreshScope, label: Label, kind: str) -> DataFrame:
+def _last_of_kind(scope: RefreshScope, label: Label, kind: str, touched: pa.Table | None) -> DataFrame:
     table, identity = _ENTITIES[kind]
-    touched = table.source if scope.units is None else _touched_facets(label, kind, scope.units)
-    columns = () if isinstance(touched, str) else tuple(touched.column_names)
-    known = known_facets(scope, table, touched, columns).where(F.col(_NAME) == label.facet)
+    unit, columns = (table.source, ()) if touched is None else (touched, tuple(touched.column_names))
+    known = known_facets(scope, table, unit, columns).where(F.col(_NAME) == label.facet)
     if kind == "DATASET":
         known = known.where(F.col("type") == "DATASET")
     order = ["event_time", "seq"] if scope.lake.facet_order is FacetOrder.EVENT_TIME else ["seq"]

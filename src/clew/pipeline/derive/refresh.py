@@ -322,10 +322,13 @@ class _Refresh:
 
     def _publish_labels(self, label: facets.Label) -> None:
         scope = self._scope
-        keys = None if scope.units is None else facets.touched_labels(label, self._units)
-        if keys is None or keys.num_rows:
-            rows = facets.derive_labels(scope, label)
-            scope.replace(label.table, rows, label.table if keys is None else keys, *facets.label_columns(label))
+        if scope.units is None:
+            scope.overwrite(label.table, facets.derive_labels(scope, label, None))
+            return
+        touched = facets.touched_facets(label, self._units)
+        keys = facets.label_keys(label, touched)
+        if keys.num_rows:
+            scope.replace(label.table, facets.derive_labels(scope, label, touched), keys, *facets.label_columns(label))
 
     def _run_all(self, tasks: Sequence[Callable[[], None]]) -> None:
         def on_done() -> None:

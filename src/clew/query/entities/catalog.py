@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, to_epoch_micros
 from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
-from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
+from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
 from clew.index.visibility import NameMask
@@ -39,7 +38,8 @@ from clew.query.entities.model import (
 )
 from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
 from clew.query.graph.nodes import Node
-from clew.query.model import from_epoch_micros
+from clew.query.graph.traversal import traverse_runs
+from clew.query.model import DatasetName, from_epoch_micros
 
 if TYPE_CHECKING:
     from clew.lake.history import RunEvent
@@ -176,36 +176,10 @@ MAX_NEIGHBOURHOOD_NODES = 20_000
 
 
 class UpstreamRun(Struct, frozen=True):
-    """A run upstream of another, and the version of each of its inputs, if it is known."""
+    """A run upstream of another, and the run that wrote each of its inputs, if it is known."""
 
-    row: RunRecord
-    inputs: dict[Name, VersionRecord | None]
-
-
-def find_upstream_runs(reader: IndexReader, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
-    """Find a run and the runs that produced its inputs, transitively, nearest first."""
-    runs: dict[str, UpstreamRun] = {}
-    frontier = [run_uuid]
-    for _ in range(depth + 1):
-        rows, io = reader.runs_of(frontier), reader.io_of(frontier)
-        versions.load({record[2:4] for records in io.values() for record in records})
-        for uuid in frontier:
-            if uuid in rows:
-                runs[uuid] = UpstreamRun(rows[uuid], _inputs(rows[uuid], io.get(uuid, []), versions))
-        read = (version for uuid in frontier if uuid in runs for version in runs[uuid].inputs.values() if version)
-        producers = dict.fromkeys(version.run_uuid for version in read)
-        frontier = [uuid for uuid in producers if uuid is not None and uuid not in runs]
-        if not frontier or len(runs) > MAX_NEIGHBOURHOOD_NODES:
-            break
-    return list(runs.values())
-
-
-def _inputs(run: RunRecord, io: Iterable[RunIoRecord], versions: VersionCache) -> dict[Name, VersionRecord | None]:
-    reads: dict[Name, str] = {}
-    for record in sorted(io, key=itemgetter(4), reverse=True):
-        if record.direction == "INPUT":
-            reads.setdefault(record.dataset, record.version)
-    return {name: versions.version_read_by(run, name, version) for name, version in reads.items()}
+    run: CatalogRun
+    writers: tuple[str | None, ...]
 
 
 _HIDDEN_ANNOTATIONS = HiddenUntil(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, 2**63 - 1)
@@ -305,9 +279,8 @@ class Catalog:
     ) -> tuple[list[CatalogJob], int]:
         """Return jobs, last updated first, optionally filtered by the state of the latest run, and their number."""
         jobs = EntityFilter(namespace, states=states, hidden=self._hidden("job"))
-        rows = self.reader.entities("all_jobs", jobs, "last event", limit, offset)
-        names = [(row["namespace"], row["name"]) for row in rows]
-        return self.jobs_by_name(names), self.reader.count_entities("all_jobs", jobs)
+        rows, total = self.reader.entity_page("all_jobs", jobs, "last event", limit, offset)
+        return self.jobs_by_name([(row["namespace"], row["name"]) for row in rows]), total
 
     def job(self, name: Name) -> CatalogJob | None:
         """Return a job; None if it is unknown or hidden."""
@@ -349,9 +322,8 @@ class Catalog:
     def datasets(self, namespace: str, limit: int, offset: int) -> tuple[list[CatalogDataset], int]:
         """Return the datasets of a namespace by name, and their number."""
         datasets = EntityFilter(namespace, hidden=self._hidden("dataset"))
-        rows = self.reader.entities("datasets", datasets, "name", limit, offset)
-        names = [(row["namespace"], row["name"]) for row in rows]
-        return self.datasets_by_name(names), self.reader.count_entities("datasets", datasets)
+        rows, total = self.reader.entity_page("datasets", datasets, "name", limit, offset)
+        return self.datasets_by_name([(row["namespace"], row["name"]) for row in rows]), total
 
     def dataset(self, name: Name) -> CatalogDataset | None:
         """Return a dataset by any of its names; None if it is unknown or hidden."""
@@ -410,8 +382,25 @@ class Catalog:
         return {name: runs[run_uuid] for name, run_uuid in writers.items() if run_uuid in runs}
 
     def runs_upstream(self, run_uuid: str, depth: int) -> list[UpstreamRun]:
-        """Return a run and its upstream runs, nearest first."""
-        return find_upstream_runs(self.reader, self._versions, run_uuid, depth)
+        """Return a run and its upstream runs, nearest first; none if the run is unknown."""
+        if self.reader.run(run_uuid) is None:
+            return []
+        traversal = traverse_runs(
+            self.reader, run_uuid, depth=depth, limit=MAX_NEIGHBOURHOOD_NODES, include_children=False
+        )
+        names = [visited.run.run_uuid for visited in traversal.runs]
+        writers = {(edge.reader, edge.dataset, edge.version): edge.writer for edge in traversal.edges}
+        runs = self.runs(names)
+        return [
+            UpstreamRun(
+                runs[name],
+                tuple(
+                    writers.get((name, DatasetName(item.namespace, item.name), item.version))
+                    for item in runs[name].inputs
+                ),
+            )
+            for name in names
+        ]
 
     @property
     def has_unindexed(self) -> bool:

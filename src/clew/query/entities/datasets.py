@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from clew.events.facets import FacetOrder, Tag, cached_by_bytes, decode_facet, get_str
 from clew.index.encoding import DELETED, StoredFacet, dataset_key, merge_facets
@@ -26,25 +26,12 @@ from clew.query.entities.model import (
     VersionRecord,
 )
 from clew.query.entities.runs import MAX_NEIGHBOURS, load_runs
-from clew.query.model import DatasetName, Transformation, from_epoch_micros
+from clew.query.model import DatasetName, Transformation, decode_fields, from_epoch_micros
 from clew.query.names import UnknownNameError
 from clew.query.quality import load_dataset_assertions
 
 DEFAULT_SOURCE = "default"
 _MAX_CACHED = 4096
-
-
-class _Field(Struct):
-    name: str
-    type: str | None = None
-    description: str | None = None
-
-
-class _Schema(Struct):
-    fields: list[_Field] | None = None
-
-
-_decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
 class ColumnSourceCache:
@@ -282,11 +269,7 @@ def _fields(facets: Facets, tags: tuple[Tag, ...]) -> tuple[SchemaField, ...]:
 
 @lru_cache(_MAX_CACHED)
 def _parse_schema(facet: bytes) -> tuple[SchemaField, ...]:
-    try:
-        fields = _decode_schema(facet).fields or ()
-    except (msgspec.DecodeError, RecursionError):
-        return ()
-    return tuple(SchemaField(field.name, field.type, (), field.description) for field in fields)
+    return tuple(SchemaField(field.name, field.type, (), field.description) for field in decode_fields(facet))
 
 
 def load_schemas(reader: IndexReader, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:

@@ -16,6 +16,7 @@ from clew.index.queries.connection import FacetKey, PendingChanges
 from clew.index.queries.reader import IndexReader
 from clew.index.visibility import NameMask
 from clew.query.graph.nodes import Node
+from clew.query.names import UnknownNameError
 
 if TYPE_CHECKING:
     from clew.lake.backfill_state import EventSelection
@@ -138,13 +139,19 @@ def select_events(index: IndexReader, entities: Iterable[FacetKey]) -> EventSele
 
 
 def find_facets(index: IndexReader, node: Node, version: str | None = None) -> tuple[str | None, dict[str, Raw]]:
-    """Load the facets of a job or of a dataset version, by default the current facets, and that version."""
+    """Load the facets of a job or of a dataset version, by default the current facets, and that version.
+
+    Raise if the dataset has no facets of the version.
+    """
     if node.kind == "job":
         return None, _raw_facets(index, "job", node.namespace, node.name)
     if version is None:
         name = node.namespace, node.name
         version, facets = index.dataset_facets_of([name]).get(name, (None, {}))
         return version, dict(sorted(facets.items()))
+    versions = index.versions_with_facets(node.namespace, node.name)
+    if version not in versions:
+        raise UnknownNameError.of(f"version of {node.name}", version, filter(None, versions))
     return version, _raw_facets(index, "dataset", node.namespace, node.name, version)
 
 

@@ -324,15 +324,20 @@ class VersionCache:
         return by_id or next(by_name, None)
 
     def version_read_by(self, run: RunRecord, name: Name, producer_version: str) -> VersionRecord | None:
-        """Return the version that a run read: the one it reported, else the latest of another run when it started."""
+        """Return the version that a run read: the latest that another run had written when it started.
+
+        If the run reported a version, only writes of that version count, and later ones if there is no other.
+        """
         versions = self.get(name)
         if producer_version:
-            return next((record for record in reversed(versions) if record.producer_version == producer_version), None)
+            versions = [record for record in versions if record.producer_version == producer_version]
         started_at = run.start_time
         count = 0 if started_at is None else bisect_right(versions, started_at, key=lambda record: record.at)
         if count and versions[count - 1].run_uuid == run.run_uuid:
             count -= 1
-        return versions[count - 1] if count else None
+        if count:
+            return versions[count - 1]
+        return versions[-1] if producer_version and versions else None
 
 
 def make_version_id(dataset: Name, producer_version: str, run_uuid: str | None, *content: str | None) -> str:

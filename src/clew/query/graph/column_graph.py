@@ -17,7 +17,6 @@ from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import (
     NOW,
     LatestAssertion,
-    NeighbourQueries,
     all_latest_assertions,
     latest_assertions,
 )
@@ -275,7 +274,7 @@ class LazyColumnGraph:
     """
 
     def __init__(self, index: IndexReader, as_of: int | None = None, *, budget: LookupBudget | None = None) -> None:
-        self._index, self._neighbours = index, NeighbourQueries(index)
+        self._index = index
         self._before = NOW if as_of is None else (as_of + 1, 0)
         self._budget = budget or LookupBudget(sys.maxsize)
         self._numbers: dict[Column, int] = {}
@@ -370,7 +369,7 @@ class LazyColumnGraph:
 
     def _assertions_from(self, dataset: _Name) -> Iterator[LatestAssertion]:
         names = self._aliases(self._variables.get(dataset, dataset))
-        targets = {self._canonical(target) for name in names for target in self._neighbours.downstream_of(name)}
+        targets = {self._canonical(target) for name in names for target in self._index.targets_of(name)}
         for target in targets:
             yield from self._latest_assertions(target)
 

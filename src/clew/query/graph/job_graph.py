@@ -12,7 +12,6 @@ from typing import Final, Literal
 from clew.errors import ClewError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR
-from clew.index.queries.lineage import NeighbourQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import (
     ArrayGraph,
@@ -210,7 +209,7 @@ class LazyJobGraph:
     """Lazy counterpart of `JobGraph`, which loads the edges of a node on first use."""
 
     def __init__(self, index: IndexReader, budget: LookupBudget | None = None) -> None:
-        self._index, self._neighbours = index, NeighbourQueries(index)
+        self._index = index
         self._budget = budget or LookupBudget(sys.maxsize)
         self._numbers: dict[str, int] = {}
         self._keys: list[str] = []
@@ -304,23 +303,23 @@ class LazyJobGraph:
 
     def _job_edges(self, node: Node) -> Iterator[_Edge]:
         own = node_key(*_key_parts(node))
-        for is_input, name, first_seen in self._neighbours.datasets_of((node.namespace, node.name)):
-            other = node_key("dataset", *name)
+        for is_input, namespace, dataset, first_seen in self._index.datasets_of_job((node.namespace, node.name)):
+            other = node_key("dataset", namespace, dataset)
             yield (other, own, "READ", first_seen) if is_input else (own, other, "WRITE", first_seen)
         for upstream, job, first_seen in self._job_dependencies.get(own, ()):
             yield upstream, job, "FEED", first_seen
 
     def _dataset_edges(self, node: Node) -> Iterator[_Edge]:
         own, name = node_key(*_key_parts(node)), (node.namespace, node.name)
-        for is_input, job, first_seen in self._neighbours.jobs_of(name):
-            other = node_key("job", *job)
+        for is_input, namespace, job, first_seen in self._index.jobs_of_dataset(name):
+            other = node_key("job", namespace, job)
             yield (own, other, "READ", first_seen) if is_input else (other, own, "WRITE", first_seen)
         for old, new, first_seen in self._renames.get(own, ()):
             yield old, new, "RENAME", first_seen
-        for source, first_seen in self._neighbours.asserted_datasets(name, is_forward=False):
-            yield node_key("dataset", *source), own, "DECLARED", first_seen
-        for target, first_seen in self._neighbours.asserted_datasets(name, is_forward=True):
-            yield own, node_key("dataset", *target), "DECLARED", first_seen
+        for namespace, source, first_seen in self._index.asserted_datasets(name, is_forward=False):
+            yield node_key("dataset", namespace, source), own, "DECLARED", first_seen
+        for namespace, target, first_seen in self._index.asserted_datasets(name, is_forward=True):
+            yield own, node_key("dataset", namespace, target), "DECLARED", first_seen
 
     def _has_parent_or_children(self, number: int) -> bool:
         return number in self._parents or number in self._children

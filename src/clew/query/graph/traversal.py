@@ -444,11 +444,14 @@ def traverse_runs(
     depth: int = 20,
     limit: int = 500,
     roll_up: RollUp = "none",
+    include_children: bool = True,
 ) -> RunTraversal:
-    """Traverse from a run to other runs; with `roll_up`, replace each by its parent or root run."""
+    """Traverse from a run to other runs; with `roll_up`, replace each by its parent or root run.
+
+    If `include_children`, a run without inputs and outputs is represented by its child runs.
+    """
     records = {run_uuid: require_run(index, run_uuid)}
-    if roll_up != "none" or not index.io_of([run_uuid]):
-        # A run without inputs and outputs is represented by its child runs.
+    if include_children and (roll_up != "none" or not index.io_of([run_uuid])):
         records |= {record.run_uuid: record for record in index.children(run_uuid, limit)[0]}
 
     def expand(name: str, is_forward: bool) -> Iterator[tuple[str, str, RunEdge]]:  # noqa: FBT001

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Column
+from clew.query.graph.traversal import UNLIMITED, Traversal, breadth_first
 from clew.query.model import (
     CellExecution,
     DatasetName,
@@ -165,13 +166,14 @@ def _downstream(states: RunStates, operations: set[int]) -> Downstream:
     for number, operation in enumerate(states.operations):
         for state in operation.inputs:
             readers.setdefault(state, []).append(number)
-    found: dict[int, None] = {}
-    pending = list(operations)
-    while pending:
-        outputs = states.operations[pending.pop()].outputs
-        later = {reader for state in outputs for reader in readers.get(state, ())} - operations - found.keys()
-        found.update(dict.fromkeys(later))
-        pending += later
+
+    def expand(number: int, _: bool) -> Iterator[tuple[int, int, None]]:  # noqa: FBT001
+        outputs = states.operations[number].outputs
+        return ((reader, reader, None) for state in outputs for reader in readers.get(state, ()))
+
+    starts = {number: number for number in operations}
+    traversal: Traversal[int, None] = breadth_first(starts, expand, "downstream", depth=UNLIMITED, limit=UNLIMITED)
+    found = traversal.distances.keys() - operations
     produced = [states.states[state] for number in found for state in states.operations[number].outputs]
     datasets = {(state.namespace, state.name) for state in produced}
     return Downstream(len(found), sum(len(state.columns) for state in produced), len(datasets))

@@ -64,12 +64,6 @@ def list_sessions(index: IndexReader, limit: int = _MAX_SESSIONS) -> list[Sessio
     return [_summary(row) for row in index.sessions(limit)]
 
 
-def latest_session_id(index: IndexReader) -> str | None:
-    """Return the id of the session that started last."""
-    sessions = index.sessions(1)
-    return sessions[0]["session_id"] if sessions else None
-
-
 def find_session_id(index: IndexReader, name: str | None = None) -> str:
     """Return the id of a session, or of the latest session of a notebook; without a name, of the latest of all.
 

@@ -15,6 +15,7 @@ from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.queries.entities import RunRecord
+from clew.index.queries.lists import EntityFilter
 from clew.index.queries.reader import IndexReader
 from clew.index.visibility import NameMask
 from clew.lake.history import prefix_condition, quote_literal
@@ -191,9 +192,14 @@ def load_counts(index: IndexReader) -> Counts:
     return Counts(0, 0, 0, 0) if row is None else Counts(*row)
 
 
+def _named(text: str) -> EntityFilter:
+    """Select entities with a text in their names, without operations of notebooks."""
+    return EntityFilter(text=text, with_operations=False)
+
+
 def list_datasets(index: IndexReader, text: str, limit: int) -> DatasetListView:
     """List the datasets with a text in their names."""
-    rows, total = index.dataset_page(text, limit)
+    rows, total = index.entity_page("dataset_states", _named(text), "last position", limit)
     items = []
     for row in rows:
         name = EntityName(row["namespace"], row["name"])
@@ -211,7 +217,7 @@ def list_datasets(index: IndexReader, text: str, limit: int) -> DatasetListView:
 
 def list_jobs(index: IndexReader, text: str, limit: int) -> JobListView:
     """List the jobs with a text in their names."""
-    rows, total = index.job_page(text, limit)
+    rows, total = index.entity_page("jobs", _named(text), "last event", limit)
     items = []
     for row in rows:
         name = EntityName(row["namespace"], row["name"])
@@ -261,8 +267,8 @@ def search_all(index: IndexReader, resources: QueryResources, text: str) -> Sear
     query = text.strip()
     if not query:
         return SearchResults((), {}, is_complete=True)
-    datasets, dataset_total = index.dataset_page(query, 200)
-    jobs, job_total = index.job_page(query, 200)
+    datasets, dataset_total = index.entity_page("dataset_states", _named(query), "last position", 200)
+    jobs, job_total = index.entity_page("jobs", _named(query), "last event", 200)
     columns = [
         SearchResult("column", EntityName(row["namespace"], row["name"]), column=row["column_name"])
         for row in index.search_columns(query)

@@ -58,6 +58,23 @@ def test_terminates_on_a_cycle(empty_shop: Shop) -> None:
     assert len(empty_shop.get("/runlineage/upstream", runId=run_id("three"), depth=1000)["runs"]) == 3
 
 
+def test_a_run_read_the_write_before_it_if_a_version_is_written_again(empty_shop: Shop) -> None:
+    frame = dataset("frame", facets={"version": {"datasetVersion": "1"}})
+    empty_shop.send(
+        [
+            event("COMPLETE", 1, "write 1", "load", outputs=[frame]),
+            event("COMPLETE", 2, "read 1", "sum", inputs=[frame], outputs=[dataset("total")]),
+            event("COMPLETE", 3, "write 2", "load", outputs=[frame]),
+        ]
+    )
+    runs = empty_shop.get("/runlineage/upstream", runId=run_id("read 1"))["runs"]
+    assert [run["run"]["id"] for run in runs] == [run_id("read 1"), run_id("write 1")]
+    (read,) = runs[0]["inputs"]
+    assert read["producedByRunId"] == run_id("write 1")
+    (written,) = empty_shop.get(f"/jobs/runs/{run_id('write 1')}")["outputDatasetVersions"]
+    assert read["version"] == written["datasetVersionId"]["version"]
+
+
 def test_a_cycle_of_symlinks_is_one_dataset(empty_shop: Shop) -> None:
     def link(name: str) -> dict[str, Any]:
         return {"symlinks": {"identifiers": [{"namespace": "postgres://db:5432", "name": name, "type": "TABLE"}]}}

@@ -23,7 +23,6 @@ from clew.lake.event_rows import LineageTableBuilder, ReceivedEvent
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_TABLES, LARGE_COLUMNS
 from clew.query.context import QueryResources
-from clew.query.service import NotebookService
 
 PAGE = (DOCS / "api.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"^```http\nGET (\S+)\n```\n\n```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,7 +45,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     for table in EVENT_TABLES:
         lake.append(table.name, table.schema, [file for file in files if file.table == table.name], BatchId("shop", 0))
     with QueryResources(folder / "index.sqlite", lake.root) as resources:
-        app = create_app(lambda: NotebookService(folder / "index.sqlite"), operation_routes(resources))
+        app = create_app(operation_routes(resources))
         with TestClient(app) as test_client:
             yield test_client
 

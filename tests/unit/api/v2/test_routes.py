@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,10 @@ from starlette.testclient import TestClient
 from clew.api.app import create_app
 from clew.api.v2.routes import operation_routes
 from clew.query.context import QueryResources
-from clew.query.service import NotebookService
 
 
-def create_client(index: Path, resources: QueryResources) -> TestClient:
-    app = create_app(lambda: NotebookService(index), operation_routes(resources))
+def create_client(resources: QueryResources) -> TestClient:
+    app = create_app(operation_routes(resources))
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -39,7 +37,8 @@ def shop(scenario: Any) -> Any:
 
 @pytest.fixture
 def client(shop: Any, resources: QueryResources) -> Iterator[TestClient]:
-    with create_client(shop.index, resources) as test_client:
+    assert shop.index.is_file()
+    with create_client(resources) as test_client:
         yield test_client
 
 
@@ -200,7 +199,7 @@ def test_rejects_an_invalid_request(client: TestClient, path: str, status: int, 
 
 
 def test_a_missing_index_is_503(scenario: Any, resources: QueryResources) -> None:
-    with create_client(scenario.index, resources) as client:
+    with create_client(resources) as client:
         assert client.get("/api/v2/status").status_code == 503
         scenario.run("load", "raw", "orders")
         scenario.index_events()
@@ -211,7 +210,7 @@ def test_a_missing_index_is_503(scenario: Any, resources: QueryResources) -> Non
 
 
 def test_a_locked_index_is_503(shop: Any, resources: QueryResources) -> None:
-    with create_client(shop.index, resources) as client:
+    with create_client(resources) as client:
         writer = sqlite3.connect(shop.index, isolation_level=None)
         try:
             writer.execute("pragma journal_mode = delete")
@@ -225,7 +224,7 @@ def test_a_locked_index_is_503(shop: Any, resources: QueryResources) -> None:
 
 
 def test_a_rebuilt_index_replaces_cached_data(shop: Any, resources: QueryResources) -> None:
-    with create_client(shop.index, resources) as client:
+    with create_client(resources) as client:
         assert len(get_json(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 5
         for suffix in ("", "-wal", "-shm"):
             shop.index.with_name(shop.index.name + suffix).unlink(missing_ok=True)

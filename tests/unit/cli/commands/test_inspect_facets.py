@@ -176,13 +176,21 @@ def test_facets_are_printed_as_json(arguments: tuple[str, ...], key: str, expect
         (("run", "none"), "There are no facets of run 'none'"),
         (("job", "n", "none"), "There is no job 'n:none'."),
         (("dataset", "n", "none"), "There is no dataset 'n:none'."),
-        (("dataset", "n", "o", "--dataset-version", "v3"), "Version 'v3' of dataset 'o'"),
+        (("dataset", "n", "o", "--dataset-version", "v3"), "There is no version of o 'v3'."),
     ],
 )
 def test_unknown_name_is_reported_with_hint(arguments: tuple[str, ...], message: str, home: Path) -> None:
     with pytest.raises(ClewError, match=message) as raised:
         invoke(home, *arguments)
     assert raised.value.hint
+
+
+def test_diff_has_the_code_of_each_run(tmp_path: Path) -> None:
+    later = json.loads(event(2))
+    later["run"]["runId"] = "later"
+    home = write_home(tmp_path, event(1), json.dumps(later).encode())
+    result = CliRunner().invoke(cli, ["diff", "r", "later", "--home", str(home)], catch_exceptions=False)
+    assert [line.strip() for line in result.stdout.splitlines()][-3:] == ["@@ -1 +1 @@", "-select 1", "+select 2"]
 
 
 def test_missing_lake_is_reported(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
 from clew.query.notebooks.reports import Downstream, summarize_resources
 from clew.query.quality import ColumnDrift, ColumnMetrics
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 from clew.reports.html import render_bar_chart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,8 +67,8 @@ def test_performance_combines_cost_with_lineage(home: Path) -> None:
 
 
 def test_slowest_operations_with_their_cost_per_column(orders: Any) -> None:
-    with NotebookService(orders.index) as service:
-        run = service.run("aaaa1111")
+    with LineageService.open(orders.index) as service:
+        run = service.get_session("aaaa1111")
     timed = tuple(
         structs.replace(operation, duration_ms=float(position)) for position, operation in enumerate(run.operations)
     )
@@ -90,8 +90,8 @@ def test_runs_are_found_by_notebook_or_session(command: list[str], name: str, ho
 
 
 def test_show_lists_what_was_not_captured(orders: Any, home: Path) -> None:
-    with NotebookService(orders.index) as service:
-        run_id = service.run("aaaa1111").run_uuid
+    with LineageService.open(orders.index) as service:
+        run_id = service.get_session("aaaa1111").run_uuid
     errors = [{"errorMessage": "cell load, line 2: merge (ValueError)", "task": "a.merge(b)"}]
     facet = {"_producer": "p", "_schemaURL": "s", "totalTasks": 1, "failedTasks": 1, "errors": errors}
     event = {

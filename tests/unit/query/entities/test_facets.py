@@ -25,7 +25,6 @@ from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_TABLES, LARGE_COLUMNS
 from clew.query.context import QueryResources
 from clew.query.entities.facets import NeedsThreadError, find_run_facets, get_facet_history
-from clew.query.service import NotebookService
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_reads_the_lake_only_for_pending_facets(
 
 def test_server_returns_facets_of_raw_events(scenario: Any, raw_lake: Path) -> None:
     with QueryResources(scenario.index, raw_lake) as resources:
-        app = create_app(lambda: NotebookService(scenario.index), operation_routes(resources))
+        app = create_app(operation_routes(resources))
         with TestClient(app) as client:
             for _ in range(2):
                 assert client.get(f"/api/v2/runs/{scenario.run_id('1')}").json()["facets"] == {"own": {"x": 2}}

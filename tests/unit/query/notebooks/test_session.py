@@ -9,16 +9,15 @@ import pytest
 
 from clew.errors import UsageError
 from clew.query.model import CellError, CellExecution, CellState, NotebookOperation, NotebookRun, from_epoch_micros
+from clew.query.names import EmptyIndexError
 from clew.query.notebooks.reports import peak_memory_mb, slowest_cell, total_ms
 from clew.query.notebooks.session import split_script
-from clew.query.service import NotebookService
+from clew.query.service import LineageService
 
 
 def load_latest_run(notebook_events: Any) -> NotebookRun:
-    with NotebookService(notebook_events.index) as service:
-        run = service.latest_run()
-    assert run is not None
-    return run
+    with LineageService.open(notebook_events.index) as service:
+        return service.find_session()
 
 
 def test_a_run_has_its_cells_operations_files_and_edges(orders: Any) -> None:
@@ -74,8 +73,8 @@ def test_lists_runs_newest_first(notebook_events: Any) -> None:
     third.operation("load", "df@1", {})
     third.operation("keep", "df@2", {})
     notebook_events.index_events([third, first, second])
-    with NotebookService(notebook_events.index) as service:
-        runs = service.runs()
+    with LineageService.open(notebook_events.index) as service:
+        runs = service.list_sessions()
     keys = ("session_id", "notebook", "state", "cell_count", "failed_cell_count")
     assert [tuple(getattr(run, key) for key in keys) for run in runs] == [
         ("aaaa0000", "book_a.py", "RUNNING", 2, 0),
@@ -87,8 +86,8 @@ def test_lists_runs_newest_first(notebook_events: Any) -> None:
 
 def test_summary_matches_the_run(orders: Any) -> None:
     run = load_latest_run(orders)
-    with NotebookService(orders.index) as service:
-        (summary,) = service.runs()
+    with LineageService.open(orders.index) as service:
+        (summary,) = service.list_sessions()
     for name in ("session_id", "notebook", "state", "started_at", "ended_at"):
         assert getattr(summary, name) == getattr(run, name)
     assert (summary.cell_count, summary.failed_cell_count) == (5, 1)
@@ -96,18 +95,19 @@ def test_summary_matches_the_run(orders: Any) -> None:
 
 def test_rejects_an_unknown_session(orders: Any) -> None:
     with (
-        NotebookService(orders.index) as service,
+        LineageService.open(orders.index) as service,
         pytest.raises(UsageError, match="no notebook session 'aaaa1112'") as error,
     ):
-        service.run("aaaa1112")
+        service.get_session("aaaa1112")
     assert error.value.hint == "Did you mean aaaa1111?"
 
 
 def test_an_index_without_sessions_has_no_latest_run(notebook_events: Any) -> None:
     notebook_events.index_events()
-    with NotebookService(notebook_events.index) as service:
-        assert service.latest_run() is None
-        assert service.runs() == []
+    with LineageService.open(notebook_events.index) as service:
+        with pytest.raises(EmptyIndexError):
+            service.find_session()
+        assert service.list_sessions() == []
 
 
 @pytest.mark.parametrize(
