@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse
 from clew.api.marquez.read_handlers import json_response, require_dataset, require_job, require_namespace
@@ -43,10 +44,10 @@ _NOT_SUPPORTED = "Not supported, deprecated by Marquez: send OpenLineage events 
 
 
 class NamespaceBody(Struct, rename="camel"):
-    """Request body of a namespace."""
+    """Request body of a namespace; the namespace keeps what is not set."""
 
-    owner_name: str
-    description: str | None = None
+    owner_name: str | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
 
 
 class SourceBody(Struct, rename="camel"):
@@ -98,18 +99,28 @@ class WriteHandlers:
             raise MarquezError(
                 400, f"namespace '{name}' must contain only letters, numbers, and _-:;=/.@+, 1024 at most."
             )
-        body = _parse_body(request, NamespaceBody)
-        self._record(catalog, ("namespace", name), NamespaceAnnotation(body.owner_name, body.description))
+        body, now = _parse_body(request, NamespaceBody), datetime.now(UTC)
+        current = catalog.annotations.namespace(name)
+        if current is None:
+            if body.owner_name is UNSET:
+                raise MarquezError(422, "ownerName must not be null", is_validation=True)
+            current = NamespaceAnnotation(body.owner_name, created_at=now)
+        owner = current.owner if body.owner_name is UNSET else body.owner_name
+        description = current.description if body.description is UNSET else body.description
+        annotation = NamespaceAnnotation(owner, description, current.created_at, now)
+        self._record(catalog, ("namespace", name), annotation)
         self._unhide(catalog, "namespace", name)
         return json_response(require_namespace(catalog, name))
 
     def put_source(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /sources/{source}`."""
         (name,) = request.path_args
-        body = _parse_body(request, SourceBody)
-        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description)
+        body, now = _parse_body(request, SourceBody), datetime.now(UTC)
+        current = catalog.annotations.sources().get(name)
+        created_at = now if current is None else current.created_at
+        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description, created_at, now)
         self._record(catalog, ("source", name), annotation)
-        return json_response(DataSource(annotation.type, name, None, None, annotation.url, annotation.description))
+        return json_response(DataSource(annotation.type, name, created_at, now, annotation.url, annotation.description))
 
     def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}`."""
