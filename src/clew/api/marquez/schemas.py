@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -22,8 +23,10 @@ Document: TypeAlias = dict[str, Any]
 
 # Column lineage rarely changes between runs. Wide tables are not cached, to save memory.
 _MAX_CACHED = 4096
-# Reserved and percent-encoded characters. Brackets are allowed around an IPv6 address only.
-_URI_CHARACTERS = "!#$&'()*+,/:;=?@%[]~"
+_URI_CHARACTERS = "!$&'()*+,/:;=?@%~"
+_URI_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?=.)")
+_IPV6_ADDRESS = re.compile(r"//\[[0-9a-fA-F:.]+\]")
+_LONE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 # Schemes of `java.net.URL`.
 _URL_SCHEMES = frozenset({"http", "https", "ftp", "file", "jar", "mailto"})
 _MAX_CACHED_COLUMNS = 100
@@ -229,7 +232,22 @@ def _tag_names(tags: tuple[Tag, ...]) -> list[str]:
 
 def format_source(source: model.DataSource) -> model.DataSource:
     """Convert a data source: characters that a URI cannot have are percent-encoded, as Java requires."""
-    return structs.replace(source, connection_url=quote(source.connection_url, safe=_URI_CHARACTERS))
+    return structs.replace(source, connection_url=_to_uri(source.connection_url))
+
+
+def _to_uri(text: str) -> str:
+    """Percent-encode the characters that a URI cannot have at their position."""
+    match = _URI_SCHEME.match(text)
+    scheme, rest = ("", text) if match is None else (match[0], text[match.end() :])
+    address = _IPV6_ADDRESS.match(rest)
+    authority, rest = ("", rest) if address is None else (address[0], rest[address.end() :])
+    if not scheme:
+        # A colon in the first segment would end a scheme.
+        segment, slash, path = rest.partition("/")
+        rest = segment.replace(":", "%3A") + slash + path
+    path, mark, fragment = rest.partition("#")
+    quoted = (quote(_LONE_PERCENT.sub("%25", part), safe=_URI_CHARACTERS) for part in (path, fragment))
+    return scheme + authority + (mark.join(quoted) if mark else next(quoted))
 
 
 def _url(location: str | None) -> str | None:

@@ -262,6 +262,22 @@ def test_entities_without_events_have_times(empty_shop: Shop) -> None:
         assert all(item["createdAt"] and item["updatedAt"] for item in items[name])
 
 
+@pytest.mark.parametrize(
+    ("received", "served"),
+    [
+        ("jdbc:postgresql://db:5432/shop?user=a", "jdbc:postgresql://db:5432/shop?user=a"),
+        ("my_host:5432/db", "my_host%3A5432/db"),
+        ("s3://bucket/a b/100%/50%25/{x}", "s3://bucket/a%20b/100%25/50%25/%7Bx%7D"),
+        ("http://[::1]:80/a[0]#b#c", "http://[::1]:80/a%5B0%5D#b%23c"),
+        ("", ""),
+    ],
+)
+def test_the_url_of_a_source_is_a_uri(empty_shop: Shop, received: str, served: str) -> None:
+    facets = {"dataSource": {"name": "odd", "uri": received}}
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[dataset("t", facets=facets)])])
+    assert empty_shop.get("/sources/odd")["connectionUrl"] == served
+
+
 def test_last_run_states_and_total_count(shared_shop: Shop) -> None:
     assert shared_shop.get("/jobs", lastRunStates="OTHER") == {"totalCount": 0, "jobs": []}
     assert next(iter(shared_shop.get("/jobs", limit=1))) == "totalCount"
