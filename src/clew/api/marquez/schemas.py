@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, structs
 
-from clew.events.facets import Tag
+from clew.events.facets import Tag, decode_facet, get_str
 from clew.index.queries.entities import Name
 from clew.query.entities import model
 from clew.query.model import Transformation
@@ -169,12 +169,19 @@ def format_job_version(version: model.JobVersion) -> Document:
     }
 
 
+# Facets of requests to deprecated endpoints, for what no OpenLineage facet has.
+DATASET_FACET = "clew_marquezDataset"
+RUN_FACET = "clew_marquezRun"
+
+
 def _dataset_head(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
+    declared = dataset.facets.get(DATASET_FACET)
+    known = {} if declared is None else decode_facet(bytes(declared))
     return {
         "id": _entity_id(dataset.namespace, dataset.name),
-        "type": "DB_TABLE",
+        "type": "STREAM" if get_str(known, "type") == "STREAM" else "DB_TABLE",
         "name": dataset.name,
-        "physicalName": dataset.physical_name,
+        "physicalName": get_str(known, "physicalName") or dataset.physical_name,
         "createdAt": dataset.created_at,
     }
 
@@ -268,7 +275,10 @@ def _args(run: model.CatalogRun) -> dict[str, str]:
         "name": parent.name,
         "namespace": parent.namespace,
     }
-    return {name: value for name, value in args.items() if value is not None}
+    sent = run.facets.get(RUN_FACET)
+    known = {} if sent is None else decode_facet(bytes(sent)).get("args")
+    own = {name: value for name, value in known.items() if isinstance(value, str)} if isinstance(known, dict) else {}
+    return {**{name: value for name, value in args.items() if value is not None}, **own}
 
 
 def _format_timestamp(timestamp: datetime | None) -> str | None:

@@ -22,8 +22,6 @@ from clew.index.visibility import NameMask
 from clew.query.entities.model import TagDefinition
 from clew.query.model import from_epoch_micros
 
-# Position of annotations that are not in the index yet: after all others.
-_UNINDEXED_SEQ = 2**62
 _PRODUCER = "https://github.com/clew-lineage/clew/annotations"
 _FACET_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetFacet"
 _EVENT_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetEvent"
@@ -91,13 +89,13 @@ class Annotations:
     def __init__(
         self,
         stored: Iterable[StoredFacet],
-        unindexed: Iterable[tuple[str, bytes]] = (),
+        unindexed: Iterable[tuple[str, bytes, int]] = (),
         mask: NameMask | None = None,
     ) -> None:
         facets = {
             facet.name: (facet.seq, facet.body, facet.event_time) for facet in stored if facet.name.startswith(_PREFIX)
         }
-        facets |= {key: (_UNINDEXED_SEQ, body, 0) for key, body in unindexed}
+        facets |= {key: (position, body, 0) for key, body, position in unindexed}
         annotations = {tuple(_parse_key(key)): facet for key, facet in facets.items() if facet[1] != DELETED}
         self._annotations = {
             identity: facet for identity, facet in annotations.items() if mask is None or _is_visible(identity, mask)

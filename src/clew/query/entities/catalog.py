@@ -218,14 +218,14 @@ class UnindexedAnnotations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: list[tuple[str, tuple[tuple[str, bytes], ...]]] = []
+        self._entries: list[tuple[str, tuple[tuple[str, bytes, int], ...]]] = []
 
-    def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]]) -> None:
-        """Add the annotations of a stored event."""
+    def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]], position: int) -> None:
+        """Add the annotations of a stored event; later events have a greater position in the log."""
         with self._lock:
-            self._entries.append((event_id, tuple(annotations)))
+            self._entries.append((event_id, tuple((key, body, position) for key, body in annotations)))
 
-    def not_in(self, reader: IndexReader) -> list[tuple[str, bytes]]:
+    def not_in(self, reader: IndexReader) -> list[tuple[str, bytes, int]]:
         """Return the annotations that an index does not have yet, oldest first, and drop the others."""
         with self._lock:
             self._entries = [entry for entry in self._entries if not reader.has_event(entry[0])]
