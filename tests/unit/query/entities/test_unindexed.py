@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -18,7 +19,7 @@ GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
 WAREHOUSE = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets"
 
 
-def log_only(shop: Shop, events: list[Event | bytes]) -> None:
+def log_only(shop: Shop, events: Sequence[Event | bytes]) -> None:
     """Append events to the log without indexing them."""
     bodies = [item if isinstance(item, bytes) else json.dumps(item).encode() for item in events]
     with LogWriter(shop.home.log) as log:
