@@ -132,6 +132,8 @@ def query_rows(index_writer: IndexWriter, query: str, *log: Json) -> list[tuple[
     return result
 
 
+# Time of the first event in microseconds.
+FIRST_MINUTE = 1_767_261_600_000_000
 RUN = "select {} from all_runs where run_uuid = 'a'"
 JOB = "select {} from all_jobs where name = 'j'"
 
@@ -172,7 +174,7 @@ JOB = "select {} from all_jobs where name = 'j'"
         (
             RUN.format("is_placeholder, state, job_name, first_event_at, last_seq"),
             [("b", "j", {"parent": ancestor("a", None)}), ("c", "j", {"parent": ancestor("a", "y")})],
-            (1, "NEW", "y", None, 1),
+            (1, "NEW", "y", FIRST_MINUTE, 1),
         ),
         (
             RUN.format("is_placeholder, state, job_name, last_seq"),
@@ -184,7 +186,16 @@ JOB = "select {} from all_jobs where name = 'j'"
             [("b", "j", {"parent": ancestor("a", "x")}), ("a", "k", {})],
             (0, "k", 1),
         ),
-        (JOB.format("is_placeholder, last_event_at"), [("b", "k", {"parent": ancestor("a", "j")})], (1, None)),
+        (
+            JOB.format("is_placeholder, last_event_at"),
+            [("b", "k", {"parent": ancestor("a", "j")})],
+            (1, FIRST_MINUTE),
+        ),
+        (
+            JOB.format("parent_job_namespace, parent_job_name, parent_seq"),
+            [("a", "j", {"parent": ancestor("p", "x")}), ("b", "j", {"parent": ancestor("q", None)}), ("c", "j", {})],
+            ("n", "x", 0),
+        ),
         (JOB.format("is_placeholder, first_seq"), [("b", "k", {"parent": ancestor("a", "j")}), ("a", "j", {})], (0, 1)),
         (
             JOB.format("job_type, integration, processing_type, type_seq"),

@@ -122,6 +122,8 @@ def mentioned_runs(events: list[Event]) -> dict[str, Row]:
         for name, job in named_ancestors(event):
             row = rows.setdefault(name, {"run_uuid": name, "is_placeholder": True, "state": "NEW", "state_rank": 0})
             row["last_seq"] = event.seq
+            row["first_event_at"] = min(event.at, row.get("first_event_at", event.at))
+            row["last_event_at"] = max(event.at, row.get("last_event_at", event.at))
             if job and "job_name" not in row:
                 row["job_namespace"], row["job_name"] = job
     return rows
@@ -129,13 +131,13 @@ def mentioned_runs(events: list[Event]) -> dict[str, Row]:
 
 def jobs(events: list[Event]) -> list[Row]:
     events_by_job: dict[Name, list[Event]] = {}
-    mentions: dict[Name, list[int]] = {}
+    mentions: dict[Name, list[Event]] = {}
     for event in events:
         if event.job:
             events_by_job.setdefault(event.job, []).append(event)
         for _, job_name in named_ancestors(event):
             if job_name:
-                mentions.setdefault(job_name, []).append(event.seq)
+                mentions.setdefault(job_name, []).append(event)
     versions = reported_versions(events)
     rows = [job_row(name, own_events, versions) for name, own_events in events_by_job.items()]
     empty = dict.fromkeys(rows[0]) if rows else {}
@@ -146,8 +148,10 @@ def jobs(events: list[Event]) -> list[Row]:
             "namespace": name[0],
             "name": name[1],
             "is_placeholder": True,
-            "first_seq": mentions[name][0],
-            "last_seq": mentions[name][-1],
+            "first_event_at": min(event.at for event in mentions[name]),
+            "last_event_at": max(event.at for event in mentions[name]),
+            "first_seq": mentions[name][0].seq,
+            "last_seq": mentions[name][-1].seq,
         }
         for name in placeholders
     ]

@@ -97,7 +97,8 @@ def _build_app(
         return without_names(read_status(home)) if resources.namespaces else read_status(home)
 
     dependencies = UiDependencies(resources, home.lake, status)
-    marquez = MarquezApi(resources, home.log, store or create_log_store(home.log))
+    store_event = store or create_log_store(home.log)
+    marquez = MarquezApi(resources, home.log, store_event, is_collecting=store is not None)
     routes = [*operation_routes(resources), *ui_routes(dependencies)]
     app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct, field
 
 from clew.events.decoding import decode_optional, is_name
 from clew.events.ids import content_id
-from clew.events.openlineage import parse_time, to_epoch_micros
+from clew.events.openlineage import Facets, parse_time, to_epoch_micros
 
 T = TypeVar("T")
 
@@ -170,6 +170,12 @@ class ParentFacet(NamedTuple):
     names: tuple[str | None, ...]
     runs: tuple[RunRef, ...]
 
+    @property
+    def job(self) -> tuple[str, str] | None:
+        """Job of the parent, if namespace and name are present."""
+        _, namespace, name, *_ = self.names
+        return None if namespace is None or name is None else (namespace, name)
+
 
 class NominalTime(NamedTuple):
     """Nominal start and end in epoch microseconds; None if missing or invalid."""
@@ -183,6 +189,11 @@ class RunError(NamedTuple):
 
     message: str | None
     language: str | None
+
+
+def find_parent_facet(facets: Facets) -> Raw | None:
+    """Return the `parent` facet, which early clients named `parentRun`."""
+    return facets.get("parent") or facets.get("parentRun")
 
 
 @cached_by_bytes

@@ -82,8 +82,9 @@ MAX_SCHEMA_MODEL: Final = 2
 # At most nine digits: `int` raises for numbers with thousands of digits.
 _MODEL = re.compile(r"/spec/0*(\d{1,9})\d*-\d+-\d+/")
 
-# Facet names of the first notebook format, and the prefixed or standard facets that replaced them.
+# Facet names of the first notebook format and of early OpenLineage clients, and the facets that replaced them.
 FACET_ALIASES: Final[dict[str, str]] = {
+    "parentRun": "parent",
     "marimoExecution": "marimo_execution",
     "performance": "marimo_performance",
     "columnMetrics": "dataQualityMetrics",

@@ -157,7 +157,7 @@ LintRule = Literal[
 ]
 
 # Facet names that a later spec version replaced; producers still send them.
-_RENAMED_FACETS: Final = frozenset({"parentRun", "sourceCodeLocationJob", *FACET_ALIASES})
+_RENAMED_FACETS: Final = frozenset({"sourceCodeLocationJob", *FACET_ALIASES})
 # Branch, tag or commit in the URLs of common repository hosts.
 _REVISION = re.compile(
     r"https?://(?:raw\.githubusercontent\.com/[^/]+/[^/]+|[^?#]+/(?:blob|raw|tree|src))/(?P<ref>refs/tags/|refs/heads/)?"

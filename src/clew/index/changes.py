@@ -83,6 +83,10 @@ class JobRow(TableRow):
     description: str | None = None
     description_order_time: int | None = None
     description_seq: int | None = None
+    parent_job_namespace: str | None = None
+    parent_job_name: str | None = None
+    parent_order_time: int | None = None
+    parent_seq: int | None = None
 
 
 class ReferencedRunRow(TableRow):
@@ -92,6 +96,8 @@ class ReferencedRunRow(TableRow):
     job_namespace: str | None
     job_name: str | None
     job_seq: int | None
+    first_event_at: int
+    last_event_at: int
     last_seq: int
 
 
@@ -100,6 +106,8 @@ class ReferencedJobRow(TableRow):
 
     namespace: str
     name: str
+    first_event_at: int
+    last_event_at: int
     first_seq: int
     last_seq: int
 

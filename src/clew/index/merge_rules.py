@@ -192,14 +192,25 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
                 "description_order_time", "description_seq"
             ),
             ("latest_run_uuid", "latest_run_at", "latest_run_seq"): max_by("latest_run_at", "latest_run_seq"),
+            ("parent_job_namespace", "parent_job_name", "parent_order_time", "parent_seq"): max_by(
+                "parent_order_time", "parent_seq"
+            ),
             ("first_event_at", "first_seq"): "minimum",
             ("last_event_at", "last_seq"): "maximum",
         },
     ),
     "referenced_runs": MergeSpec(
-        ("run_uuid",), {("job_namespace", "job_name", "job_seq"): min_by("job_seq"), ("last_seq",): "maximum"}
+        ("run_uuid",),
+        {
+            ("job_namespace", "job_name", "job_seq"): min_by("job_seq"),
+            ("first_event_at",): "minimum",
+            ("last_event_at", "last_seq"): "maximum",
+        },
     ),
-    "referenced_jobs": MergeSpec(("namespace", "name"), {("first_seq",): "minimum", ("last_seq",): "maximum"}),
+    "referenced_jobs": MergeSpec(
+        ("namespace", "name"),
+        {("first_event_at", "first_seq"): "minimum", ("last_event_at", "last_seq"): "maximum"},
+    ),
     # The version is a hash of the content: only the times differ.
     "job_declarations": MergeSpec(
         ("job_namespace", "job_name", "version"),

@@ -42,30 +42,34 @@ create table if not exists jobs (
     job_type text, integration text, processing_type text, type_order_time integer, type_seq integer,
     description text, description_order_time integer, description_seq integer,
     latest_run_uuid text, latest_run_at integer, latest_run_seq integer,
+    parent_job_namespace text, parent_job_name text, parent_order_time integer, parent_seq integer,
     first_event_at integer, last_event_at integer, first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
 
 -- Runs that other runs reference as parent or root, and their jobs.
 create table if not exists referenced_runs (
-    run_uuid text primary key, job_namespace text, job_name text, job_seq integer, last_seq integer not null
+    run_uuid text primary key, job_namespace text, job_name text, job_seq integer,
+    first_event_at integer not null, last_event_at integer not null, last_seq integer not null
 ) without rowid;
+create index if not exists referenced_runs_by_job on referenced_runs (job_namespace, job_name);
 create table if not exists referenced_jobs (
-    namespace text not null, name text not null, first_seq integer not null, last_seq integer not null,
-    primary key (namespace, name)
+    namespace text not null, name text not null, first_event_at integer not null, last_event_at integer not null,
+    first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
 
 -- Runs and jobs, with placeholders for those that are only referenced and have no events yet.
 create view if not exists all_runs as
 select *, 0 as is_placeholder from runs
 union all
-select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, null, null, null, null, null,
-    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, first_event_at, last_event_at,
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     last_seq, null, 0, 1
 from referenced_runs where not exists (select 1 from runs where runs.run_uuid = referenced_runs.run_uuid);
 create view if not exists all_jobs as
 select *, 0 as is_placeholder from jobs
 union all
-select namespace, name, null, null, null, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
+select namespace, name, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+    first_event_at, last_event_at, first_seq, last_seq, 1
 from referenced_jobs where not exists (
     select 1 from jobs where jobs.namespace = referenced_jobs.namespace and jobs.name = referenced_jobs.name
 );

@@ -140,7 +140,7 @@ _RULES: Final[dict[str, _TableRule]] = {
     "rejected": _TableRule(condition="false"),
     "run_events": _TableRule(condition="false"),
     "runs": _TableRule("job_", masked=("parent_job_", "root_job_")),
-    "jobs": _TableRule(""),
+    "jobs": _TableRule("", masked=("parent_job_",)),
     "referenced_runs": _TableRule("job_"),
     "referenced_jobs": _TableRule(""),
     "job_declarations": _TableRule("job_", names=("inputs", "outputs")),

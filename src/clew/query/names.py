@@ -39,6 +39,8 @@ _MAX_NAME_CHARS = 200
 _MAX_COMPARED = 5_000
 _DATASETS = "select namespace, name from datasets"
 _NEWEST_FIRST = "order by last_seq desc, namespace, name"
+_EMPTY_HINT = "Nothing was recorded yet: run `clew demo`."
+_NO_SCHEMA_HINT = "No column of it is recorded: its events have no schema."
 COLUMN_FORM = "A column is written as DATASET.COLUMN, such as orders.csv.price."
 
 
@@ -46,8 +48,10 @@ class UnknownNameError(UsageError):
     """No entity has that name."""
 
     @classmethod
-    def of(cls, kind: str, text: str, existing: Iterable[str], extra_hint: str = "") -> UnknownNameError:
-        """Build the error with similar names as hint; `extra_hint` is appended."""
+    def of(
+        cls, kind: str, text: str, existing: Iterable[str], extra_hint: str = "", *, empty_hint: str = _EMPTY_HINT
+    ) -> UnknownNameError:
+        """Build the error with similar names as hint, or `empty_hint` if there is no name; `extra_hint` is appended."""
         text = text[:_MAX_NAME_CHARS]
         existing = list(islice(existing, _MAX_COMPARED))
         close = get_close_matches(text, existing, n=_MAX_LISTED, cutoff=0.5)
@@ -56,13 +60,20 @@ class UnknownNameError(UsageError):
         elif existing:
             hint = f"Available: {_join_names(existing)}."
         else:
-            hint = "Nothing was recorded yet: run `clew demo`."
+            hint = empty_hint
         return cls(f"There is no {kind} {text!r}.", hint=f"{hint} {extra_hint}".rstrip())
 
     @classmethod
     def of_entity(cls, index: IndexReader, kind: str, name: str) -> UnknownNameError:
         """Build the error for a job or dataset."""
-        return cls.of(kind, name, [other for _, other in index.recent_names(kind, _MAX_SUGGESTIONS)])
+        existing = [other for _, other in index.recent_names(kind, _MAX_SUGGESTIONS)]
+        return cls.of(kind, name, existing, empty_hint=_empty_hint(index, kind))
+
+
+def _empty_hint(index: IndexReader, kind: str) -> str:
+    """Return the hint if there is no entity of a kind, but there may be others."""
+    is_empty = not index.recent_names("job", 1) and not index.recent_names("dataset", 1)
+    return _EMPTY_HINT if is_empty else f"No {kind} was recorded yet."
 
 
 class EmptyIndexError(ClewError):
@@ -94,7 +105,7 @@ def resolve_dataset(index: IndexReader, text: str) -> DatasetName:
     matches = match_datasets(index, text)
     if not matches:
         existing = [DatasetName(*name) for name in index.recent_names("dataset")]
-        raise UnknownNameError.of("dataset", text, _short_names(existing))
+        raise UnknownNameError.of("dataset", text, _short_names(existing), empty_hint=_empty_hint(index, "dataset"))
     if len(matches) > 1:
         raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in matches])
     return matches[0]
@@ -134,7 +145,7 @@ def find_column(index: IndexReader, text: str) -> tuple[DatasetName, str]:
 def _require_column(index: IndexReader, dataset: DatasetName, dataset_name: str, column: str) -> None:
     columns = column_names(index, dataset)
     if column not in columns:
-        raise UnknownColumnError.of(f"column of {dataset_name}", column, columns)
+        raise UnknownColumnError.of(f"column of {dataset_name}", column, columns, empty_hint=_NO_SCHEMA_HINT)
 
 
 def _best_error(index: IndexReader, text: str, errors: list[UnknownNameError]) -> UsageError:
@@ -257,7 +268,7 @@ def resolve_field_id(index: IndexReader, text: str) -> Column:
         raise UnknownNameError.of("dataset with such a field", rest, existing)
     field = rest.removeprefix(f"{match.namespace}:{match.name}:")
     existing = column_names(index, DatasetName(match.namespace, match.name))
-    raise UnknownNameError.of(f"column of {match.name}", field, existing)
+    raise UnknownNameError.of(f"column of {match.name}", field, existing, empty_hint=_NO_SCHEMA_HINT)
 
 
 def _without_version(text: str) -> str:

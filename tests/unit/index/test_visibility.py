@@ -96,7 +96,7 @@ def test_a_replaced_index_is_limited_too(index_location: IndexLocation, scenario
     reader = IndexReader(index_location, namespaces=["db"])
     with open_backend(index_location).staged() as staging:
         writer = staging.writer()
-        writer.database.execute("insert into referenced_jobs values ('hr', 'payroll', 1, 1)")
+        writer.database.execute("insert into referenced_jobs values ('hr', 'payroll', 1, 1, 1, 1)")
         writer.database.close()
     with reader:
         assert reader.query("select * from all_jobs") == []

@@ -125,7 +125,7 @@ def test_resolves_a_column(index: IndexReader, text: str, dataset: str, column: 
         ("price", "'price' is not a column", "DATASET.COLUMN"),
         (".price", "'.price' is not a column", "DATASET.COLUMN"),
         ("", "'' is not a column", "DATASET.COLUMN"),
-        ("df.x", "no column of df 'x'", "Nothing was recorded yet"),
+        ("df.x", "no column of df 'x'", "its events have no schema"),
     ],
 )
 def test_rejects_an_unresolvable_column_with_a_hint(index: IndexReader, text: str, message: str, hint: str) -> None:

@@ -70,8 +70,11 @@ function useRunDocument(
     const controller = new AbortController();
     setState({ kind: "loading" });
     setMissing(false);
-    fetchRun(session, controller.signal).then(
-      (value) => setState({ kind: "success", value }),
+    fetchRunIfAny(session, controller.signal).then(
+      (value) => {
+        if (value === null) setMissing(true);
+        else setState({ kind: "success", value });
+      },
       (error: unknown) => {
         if (controller.signal.aborted) return;
         setMissing(error instanceof ApiError && error.status === NOT_FOUND);
@@ -81,6 +84,12 @@ function useRunDocument(
     return () => controller.abort();
   }, [embedded, session]);
   return { state, isMissing };
+}
+
+/** Return a run, or the latest one; null if there is none. The list comes first: browsers log a 404 as an error. */
+async function fetchRunIfAny(session: string | null, signal: AbortSignal): Promise<RunPageDocument | null> {
+  if (session === null && (await fetchRuns(signal)).total === 0) return null;
+  return fetchRun(session, signal);
 }
 
 function useRuns(isServed: boolean): NotebookRunList {

@@ -2,6 +2,8 @@
 
 - `app.py`: router, compression, thread pool
 - `http.py`: requests and responses
-- `read_handlers.py`, `write_handlers.py`, `lineage.py`: the handlers
+- `read_handlers.py`, `lineage.py`: GET
+- `write_handlers.py`: tags, namespaces, sources and deletion
+- `event_handlers.py`: deprecated requests that become OpenLineage events
 - `schemas.py`: documents of responses
 """

@@ -6,17 +6,18 @@ import asyncio
 import gzip
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.marquez import read_handlers
+from clew.api.marquez.event_handlers import TRANSITIONS, EventHandlers
 from clew.api.marquez.http import (
     MarquezError,
     MarquezRequest,
@@ -27,15 +28,17 @@ from clew.api.marquez.http import (
 )
 from clew.api.marquez.lineage import LineageHandlers
 from clew.api.marquez.read_handlers import TextSearchHandlers
-from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_supported
+from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_collecting
 from clew.api.middleware import TRUNCATED_FACETS
 from clew.errors import ClewError, MalformedError, UsageError
-from clew.index.backends.sqlite import DamagedIndexError
+from clew.index.backends.sqlite import DamagedIndexError, MissingIndexError
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog
 from clew.query.entities.facets import NeedsThreadError
+from clew.query.entities.unindexed import EntityReference, UnindexedCatalogs
 from clew.server.fast_path import RawResponse, RequestInfo
 
+EntityKind: TypeAlias = Literal["run", "job", "dataset"]
 Handler = Callable[[Catalog, MarquezRequest], MarquezResponse]
 
 _LOG = logging.getLogger("clew.api")
@@ -55,12 +58,28 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class Route:
-    """Path pattern with its handler; an `is_inline` handler is faster than a thread switch."""
+    """Path pattern with its handler; an `is_inline` handler is faster than a thread switch.
+
+    The answer about an `entity` includes events that are not indexed yet.
+    """
 
     method: str
     pattern: tuple[str, ...]
     handler: Handler
     is_inline: bool = False
+    entity: EntityKind | None = None
+
+    def entity_reference(self, path_args: tuple[str, ...]) -> EntityReference | None:
+        """Return the run, job or dataset of the path, if events that are not indexed yet can change the answer."""
+        match self.entity:
+            case "run":
+                return "run", path_args[0]
+            case "job":
+                return "job", path_args[0], path_args[1]
+            case "dataset":
+                return "dataset", path_args[0], path_args[1]
+            case None:
+                return None
 
     def match(self, segments: list[str]) -> tuple[str, ...] | None:
         """Return the path arguments, or None if the path does not match."""
@@ -73,8 +92,24 @@ class Route:
         return tuple(args)
 
 
+# Lists of the runs of a job are read from the index alone, because they can be long.
+_ENTITIES: Final[tuple[tuple[tuple[str, ...], EntityKind], ...]] = (
+    (("v1", "jobs", "runs", _ANY), "run"),
+    (("v1", "namespaces", _ANY, "jobs", _ANY), "job"),
+    (("v1", "namespaces", _ANY, "datasets", _ANY), "dataset"),
+)
+
+
 def _route(method: str, pattern: str, handler: Handler, *, is_inline: bool = False) -> Route:
-    return Route(method, tuple(pattern.split("/")), handler, is_inline)
+    parts = tuple(pattern.split("/"))
+    kinds = (kind for prefix, kind in _ENTITIES if parts[: len(prefix)] == prefix)
+    entity = None if pattern.endswith("/jobs/*/runs") else next(kinds, None)
+    return Route(method, parts, handler, is_inline, entity)
+
+
+def _event_route(method: str, pattern: str, handler: Handler) -> Route:
+    """Create a route whose handler opens the catalogs of the entities that it needs."""
+    return Route(method, tuple(pattern.split("/")), handler)
 
 
 def read_routes(log: Path) -> tuple[Route, ...]:
@@ -118,6 +153,26 @@ def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
     )
 
 
+def _event_routes(handlers: EventHandlers | None) -> tuple[Route, ...]:
+    """Create the routes whose requests become OpenLineage events; without a collector, they are rejected."""
+    dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
+    if handlers is None:
+        put_dataset: Handler = not_collecting
+        put_job = create_run = put_dataset
+        transitions = dict.fromkeys(TRANSITIONS, put_dataset)
+    else:
+        put_dataset, put_job, create_run = handlers.put_dataset, handlers.put_job, handlers.create_run
+        transitions = {name: partial(handlers.mark_run, event_type=kind) for name, kind in TRANSITIONS.items()}
+    return (
+        _event_route("PUT", dataset, put_dataset),
+        _event_route("PUT", job, put_job),
+        _event_route("POST", f"{job}/runs", create_run),
+        *(_event_route("POST", f"v1/jobs/runs/*/{name}", handler) for name, handler in transitions.items()),
+        # With a collector, it handles the path before this application.
+        _event_route("POST", "v1/lineage", not_collecting),
+    )
+
+
 def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
     dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
     return (
@@ -133,21 +188,25 @@ def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
         _route("DELETE", f"{job}/tags/*", partial(handlers.tag, kind="job", is_set=False)),
         _route("POST", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=True)),
         _route("DELETE", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=False)),
-        _route("PUT", dataset, not_supported),
-        _route("PUT", job, not_supported),
-        _route("POST", f"{job}/runs", not_supported),
-        *(_route("POST", f"v1/jobs/runs/*/{state}", not_supported) for state in ("start", "complete", "fail", "abort")),
     )
 
 
 class MarquezApi:
     """ASGI application of the Marquez API."""
 
-    def __init__(self, resources: QueryResources, log: Path, store_event: StoreEvent) -> None:
+    def __init__(
+        self, resources: QueryResources, log: Path, store_event: StoreEvent, *, is_collecting: bool = False
+    ) -> None:
         self._resources = resources
+        self._is_collecting = is_collecting
+        # The names of other namespaces could not be hidden.
+        self._unindexed = None if resources.namespaces else UnindexedCatalogs(log, resources.unindexed_annotations)
         self._routes: dict[int, list[Route]] = {}
-        write_routes = _write_routes(WriteHandlers(store_event, resources.unindexed_annotations))
-        for route in (*read_routes(log), *_graph_routes(resources), *write_routes):
+        write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations))
+        event_routes = _event_routes(
+            EventHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
+        )
+        for route in (*read_routes(log), *_graph_routes(resources), *write_routes, *event_routes):
             self._routes.setdefault(len(route.pattern), []).append(route)
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
 
@@ -205,7 +264,7 @@ class MarquezApi:
         *,
         may_block: bool = True,
     ) -> MarquezResponse:
-        with self._resources.catalog(may_block=may_block) as catalog:
+        with self._catalog(route.entity_reference(request.path_args), may_block=may_block) as catalog:
             response = route.handler(catalog, request)
             if catalog.reader.has_truncated_facets:
                 response = MarquezResponse(response.body, response.status, (*response.headers, _TRUNCATED_FACETS))
@@ -213,6 +272,33 @@ class MarquezApi:
             return response
         compressed = gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
         return MarquezResponse(compressed, response.status, (*response.headers, (b"content-encoding", b"gzip")))
+
+    @contextmanager
+    def _catalog(self, entity: EntityReference | None, *, may_block: bool) -> Iterator[Catalog]:
+        """Acquire the catalog for a request about an entity, or about none."""
+        with ExitStack() as stack:
+            try:
+                catalog = stack.enter_context(self._resources.catalog(may_block=may_block))
+            except MissingIndexError:
+                # The pipeline creates the index with the first events.
+                if not self._is_collecting or self._unindexed is None:
+                    raise
+                catalog = None
+            events = None if entity is None or self._unindexed is None else self._unindexed.find_events(catalog, entity)
+            if self._unindexed is not None and (events or catalog is None):
+                if not may_block:
+                    raise NeedsThreadError
+                catalog = stack.enter_context(self._unindexed.open(catalog, events or ()))
+            yield cast("Catalog", catalog)
+
+    def _open_catalog(self, entity: EntityReference) -> AbstractContextManager[Catalog]:
+        return self._catalog(entity, may_block=True)
+
+    def _read(self, *segments: str) -> MarquezResponse:
+        """Return the response to a GET request by path segments."""
+        route, path_args = self._match("GET", ["v1", *segments])
+        with self._catalog(route.entity_reference(path_args), may_block=True) as catalog:
+            return route.handler(catalog, MarquezRequest(path_args, b""))
 
     def _match(self, method: str, segments: list[str]) -> tuple[Route, tuple[str, ...]]:
         methods = set()

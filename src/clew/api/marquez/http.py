@@ -85,6 +85,11 @@ class MarquezRequest(Struct):
             raise _invalid_param(f"{name} must not be null")
         return value
 
+    def depth_param(self, default: int) -> int:
+        """Return the depth of a graph; a negative one is that of the node alone."""
+        text = self.param("depth") or ""
+        return 0 if text.startswith("-") and text[1:].isdecimal() else self.int_param("depth", default)
+
     def int_param(self, name: str, default: int, maximum: int = _MAX_INT) -> int:
         """Return a non-negative integer."""
         text = self.param(name)

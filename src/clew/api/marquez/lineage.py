@@ -61,7 +61,7 @@ class LineageHandlers:
 
     def lineage(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /lineage`."""
-        node_id, depth = request.required_param("nodeId"), request.int_param("depth", _DEFAULT_DEPTH)
+        node_id, depth = request.required_param("nodeId"), request.depth_param(_DEFAULT_DEPTH)
         if node_kind(node_id) not in {"dataset", "job"}:
             raise MarquezError(404, f"Node '{node_id}' not found.")
         start = _find_start(catalog, node_id)
@@ -72,7 +72,7 @@ class LineageHandlers:
 
     def column_lineage(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /column-lineage`."""
-        node_id, depth = request.required_param("nodeId"), request.int_param("depth", _DEFAULT_DEPTH)
+        node_id, depth = request.required_param("nodeId"), request.depth_param(_DEFAULT_DEPTH)
         is_downstream = request.bool_param("withDownstream")
         version = _parse_version(node_id)
         if version is not None and is_downstream:
@@ -85,11 +85,13 @@ class LineageHandlers:
         traversal = LineageService(self._resources, catalog.reader).traverse_fields(
             start, "both" if is_downstream else "upstream", TraversalLimits(depth, MAX_NEIGHBOURHOOD_NODES)
         )
+        if node_kind(node_id) == "dataset" and not any(traversal.sources.values()) and not _has_fields(catalog, start):
+            raise MarquezError(404, "Could not find node")
         return json_response({"graph": _column_nodes(catalog, traversal)})
 
     def upstream_runs(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /runlineage/upstream`."""
-        run_id, depth = request.required_param("runId"), request.int_param("depth", _DEFAULT_DEPTH)
+        run_id, depth = request.required_param("runId"), request.depth_param(_DEFAULT_DEPTH)
         runs = catalog.runs_upstream(run_id, depth)
         if not runs:
             raise not_found_error("Run", run_id)
@@ -198,7 +200,7 @@ class FieldSchema(Struct, frozen=True, rename="camel", gc=False):
     dataset: str
     dataset_version: str | None
     field: str
-    field_type: str | None
+    field_type: str
     transformation_description: str | None
     transformation_type: str | None
     input_fields: list[FieldSourceSchema]
@@ -221,6 +223,11 @@ def _find_columns(catalog: Catalog, node_id: str) -> list[Column]:
     except UnknownNameError:
         raise MarquezError(404, "Could not find node") from None
     return [Column(*name) for matched in catalog.jobs_by_name([(job.namespace, job.name)]) for name in matched.outputs]
+
+
+def _has_fields(catalog: Catalog, columns: list[Column]) -> bool:
+    datasets = catalog.fields_of({(column.namespace, column.dataset) for column in columns})
+    return any(types for _, types in datasets.values())
 
 
 def _has_version(catalog: Catalog, columns: list[Column], version: str) -> bool:
@@ -266,7 +273,7 @@ def _field(column: Column, datasets: _DatasetFields, inputs: list[FieldSourceSch
         column.dataset,
         version,
         column.column or "",
-        types.get(column.column or ""),
+        types.get(column.column or "") or "",
         None if first is None else first.transformation_description,
         None if first is None else first.transformation_type,
         inputs,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from clew.api.marquez.http import MAX_LIMIT, MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.schemas import (
@@ -20,9 +20,12 @@ from clew.api.marquez.schemas import (
     format_job,
     format_job_version,
     format_run,
+    format_source,
     marquez_job_type,
 )
+from clew.events.decoding import decode_object
 from clew.events.facets import decode_facet
+from clew.events.openlineage import parse_time
 from clew.index.queries.entities import Name
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog, Interval, daily_intervals, hourly_intervals
@@ -32,7 +35,7 @@ from clew.query.search_index import EntityKind, facet_texts
 
 T = TypeVar("T")
 
-_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
+_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED", "OTHER")
 _MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(order=None).encode
@@ -60,13 +63,14 @@ def require_namespace(catalog: Catalog, name: str) -> Namespace:
 
 def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources`."""
-    return json_response({"sources": request.slice(catalog.sources())})
+    return json_response({"sources": list(map(format_source, request.slice(catalog.sources())))})
 
 
 def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources/{source}`."""
     (name,) = request.path_args
-    return json_response(_found("Source", name, {source.name: source for source in catalog.sources()}.get(name)))
+    source = _found("Source", name, {source.name: source for source in catalog.sources()}.get(name))
+    return json_response(format_source(source))
 
 
 def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -75,7 +79,7 @@ def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     datasets, total = catalog.datasets(name, *request.page())
     if not datasets:
         _check_namespace(catalog, name)
-    return json_response({"datasets": list(map(format_dataset, datasets)), "totalCount": total})
+    return json_response({"totalCount": total, "datasets": list(map(format_dataset, datasets))})
 
 
 def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -107,7 +111,7 @@ def get_jobs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs` and `GET /namespaces/{namespace}/jobs`."""
     namespace = request.path_args[0] if request.path_args else None
     jobs, total = catalog.jobs(namespace, _states(request), *request.page())
-    return json_response({"jobs": list(map(format_job, jobs)), "totalCount": total})
+    return json_response({"totalCount": total, "jobs": list(map(format_job, jobs))})
 
 
 def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -150,7 +154,9 @@ def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse
     (run_id,) = request.path_args
     kind = request.enum_param("type", ("RUN", "JOB", "DATASET"))
     if kind == "DATASET":
-        return MarquezResponse(b"", 204)
+        _found("Run", run_id, catalog.run(run_id))
+        # As in Marquez: an empty body.
+        return MarquezResponse(b"")
     facets = _found("Run", run_id, catalog.run_facets(run_id, kind.lower()))
     return json_response({"runId": run_id, "facets": facets})
 
@@ -165,7 +171,26 @@ def get_events(catalog: Catalog, request: MarquezRequest, log: Path) -> MarquezR
     order = request.enum_param("sortDirection", ("ASC", "DESC"), "DESC")
     span = request.timestamp_param("after", _MIN_TIME), request.timestamp_param("before", _MAX_TIME)
     events, total = catalog.events(log, *span, *request.page(), is_newest_first=order == "DESC")
-    return json_response({"events": events, "totalCount": total})
+    return json_response({"events": list(map(_with_instant, events)), "totalCount": total})
+
+
+class _EventTime(Struct, rename="camel"):
+    event_time: str
+
+
+_decode_event_time = msgspec.json.Decoder(_EventTime).decode
+# Formats that Java reads as a time with a zone.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)(\[[^\]]+\])?")
+
+
+def _with_instant(event: Raw) -> Raw:
+    """Return an event as received, except for an event time without a zone, a bare date or another format."""
+    text = _decode_event_time(event).event_time
+    if _INSTANT.fullmatch(text):
+        return event
+    members = decode_object(event)
+    members["eventTime"] = Raw(_encode(parse_time(text)))
+    return Raw(_encode(members))
 
 
 def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:

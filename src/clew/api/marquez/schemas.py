@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from clew.events.facets import Tag
+from clew.events.facets import Tag, decode_facet, get_str
 from clew.index.queries.entities import Name
 from clew.query.entities import model
 from clew.query.model import Transformation
@@ -21,6 +23,12 @@ Document: TypeAlias = dict[str, Any]
 
 # Column lineage rarely changes between runs. Wide tables are not cached, to save memory.
 _MAX_CACHED = 4096
+_URI_CHARACTERS = "!$&'()*+,/:;=?@%~"
+_URI_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?=.)")
+_IPV6_ADDRESS = re.compile(r"//\[[0-9a-fA-F:.]+\]")
+_LONE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
+# Schemes of `java.net.URL`.
+_URL_SCHEMES = frozenset({"http", "https", "ftp", "file", "jar", "mailto"})
 _MAX_CACHED_COLUMNS = 100
 
 
@@ -92,15 +100,17 @@ def format_run(run: model.CatalogRun) -> Document:
         "durationMs": None if duration_ms is None else int(duration_ms),
         "args": _args(run),
         "jobVersion": None if run.job_version is None or run.job is None else _version_id(*run.job, run.job_version),
-        "inputDatasetVersions": list(map(_run_dataset, run.inputs)),
-        "outputDatasetVersions": list(map(_run_dataset, run.outputs)),
+        "inputDatasetVersions": [_run_dataset(dataset, None) for dataset in run.inputs],
+        "outputDatasetVersions": [_run_dataset(dataset, run.id) for dataset in run.outputs],
         "facets": run.facets,
     }
 
 
-def _run_dataset(dataset: model.RunDataset) -> Document:
-    version = _version_id(dataset.namespace, dataset.name, dataset.version_id)
-    return {"datasetVersionId": version, "facets": dataset.facets}
+def _run_dataset(dataset: model.RunDataset, writer: str | None) -> Document:
+    """Convert an input or output. The version always has an id, also if no completed write of it is known."""
+    name = dataset.namespace, dataset.name
+    version = dataset.version_id or model.make_version_id(name, dataset.version or "", writer)
+    return {"datasetVersionId": _version_id(*name, version), "facets": dataset.facets}
 
 
 def marquez_job_type(job: model.CatalogJob) -> Literal["BATCH", "STREAM"]:
@@ -123,7 +133,7 @@ def format_job_base(job: model.CatalogJob, latest_run: Document | None) -> Docum
         "namespace": job.namespace,
         "inputs": _entity_ids(job.inputs),
         "outputs": _entity_ids(job.outputs),
-        "location": job.location,
+        "location": _url(job.location),
         "description": job.description,
         "latestRun": latest_run,
     }
@@ -152,19 +162,26 @@ def format_job_version(version: model.JobVersion) -> Document:
         "createdAt": version.created_at,
         "version": version.version,
         "namespace": version.namespace,
-        "location": version.location,
+        "location": _url(version.location),
         "inputs": _entity_ids(version.inputs),
         "outputs": _entity_ids(version.outputs),
         "latestRun": None if version.latest_run is None else format_run(version.latest_run),
     }
 
 
+# Facets of requests to deprecated endpoints, for what no OpenLineage facet has.
+DATASET_FACET = "clew_marquezDataset"
+RUN_FACET = "clew_marquezRun"
+
+
 def _dataset_head(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
+    declared = dataset.facets.get(DATASET_FACET)
+    known = {} if declared is None else decode_facet(bytes(declared))
     return {
         "id": _entity_id(dataset.namespace, dataset.name),
-        "type": "DB_TABLE",
+        "type": "STREAM" if get_str(known, "type") == "STREAM" else "DB_TABLE",
         "name": dataset.name,
-        "physicalName": dataset.physical_name,
+        "physicalName": get_str(known, "physicalName") or dataset.physical_name,
         "createdAt": dataset.created_at,
     }
 
@@ -179,7 +196,7 @@ def format_dataset_base(dataset: model.CatalogDataset) -> Document:
         "fields": dataset.fields,
         "tags": _tag_names(dataset.tags),
         "lastModifiedAt": None if dataset.current_version is None else dataset.current_version.created_at,
-        "lastLifecycleState": dataset.lifecycle_state,
+        "lastLifecycleState": dataset.lifecycle_state or "",
         "description": dataset.description,
     }
 
@@ -205,9 +222,11 @@ def format_dataset_version(version: model.DatasetVersion) -> Document:
         "sourceName": version.source,
         "fields": version.fields,
         "tags": _tag_names(version.tags),
-        "lifecycleState": version.lifecycle_state,
+        "lifecycleState": version.lifecycle_state or "",
         "description": version.description,
-        "currentSchemaVersion": version.schema_version,
+        "currentSchemaVersion": None
+        if version.schema_version is None
+        else model.key_uuid("schema", version.schema_version),
         "createdByRun": None if version.created_by is None else format_run(version.created_by),
         "facets": version.facets,
     }
@@ -216,6 +235,31 @@ def format_dataset_version(version: model.DatasetVersion) -> Document:
 def _tag_names(tags: tuple[Tag, ...]) -> list[str]:
     """Return the names of the tags of the entity itself."""
     return sorted({tag.key for tag in tags if tag.field is None})
+
+
+def format_source(source: model.DataSource) -> model.DataSource:
+    """Convert a data source: characters that a URI cannot have are percent-encoded, as Java requires."""
+    return structs.replace(source, connection_url=_to_uri(source.connection_url))
+
+
+def _to_uri(text: str) -> str:
+    """Percent-encode the characters that a URI cannot have at their position."""
+    match = _URI_SCHEME.match(text)
+    scheme, rest = ("", text) if match is None else (match[0], text[match.end() :])
+    address = _IPV6_ADDRESS.match(rest)
+    authority, rest = ("", rest) if address is None else (address[0], rest[address.end() :])
+    if not scheme:
+        # A colon in the first segment would end a scheme.
+        segment, slash, path = rest.partition("/")
+        rest = segment.replace(":", "%3A") + slash + path
+    path, mark, fragment = rest.partition("#")
+    quoted = (quote(_LONE_PERCENT.sub("%25", part), safe=_URI_CHARACTERS) for part in (path, fragment))
+    return scheme + authority + (mark.join(quoted) if mark else next(quoted))
+
+
+def _url(location: str | None) -> str | None:
+    """Return a location if it is a URL that Java can parse; Marquez has no others."""
+    return location if location is not None and location.partition(":")[0].lower() in _URL_SCHEMES else None
 
 
 def _entity_ids(names: tuple[Name, ...]) -> list[Document]:
@@ -231,7 +275,10 @@ def _args(run: model.CatalogRun) -> dict[str, str]:
         "name": parent.name,
         "namespace": parent.namespace,
     }
-    return {name: value for name, value in args.items() if value is not None}
+    sent = run.facets.get(RUN_FACET)
+    known = {} if sent is None else decode_facet(bytes(sent)).get("args")
+    own = {name: value for name, value in known.items() if isinstance(value, str)} if isinstance(known, dict) else {}
+    return {**{name: value for name, value in args.items() if value is not None}, **own}
 
 
 def _format_timestamp(timestamp: datetime | None) -> str | None:

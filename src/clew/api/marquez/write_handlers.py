@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse
 from clew.api.marquez.read_handlers import json_response, require_dataset, require_job, require_namespace
 from clew.api.marquez.schemas import format_dataset, format_job
+from clew.eventlog.segments import end_position
 from clew.eventlog.writer import IncomingEvent, LogLockedError, LogWriter, normalize_body
 from clew.events.ids import event_id
 from clew.events.streams import Stream
@@ -37,16 +39,16 @@ from clew.query.search_index import EntityKind
 StoreEvent = Callable[[IncomingEvent], object]
 T = TypeVar("T", bound=Struct)
 
-_LOG_SOURCE = "clew-api"
+LOG_SOURCE = "clew-api"
 _NAMESPACE_NAME = re.compile(r"[a-zA-Z:;=/0-9_\-.@+]{1,1024}")
-_NOT_SUPPORTED = "Not supported, deprecated by Marquez: send OpenLineage events to POST /api/v1/lineage instead."
+_NOT_COLLECTING = "This server does not collect events: start it with `clew up` or `clew serve --collect`."
 
 
 class NamespaceBody(Struct, rename="camel"):
-    """Request body of a namespace."""
+    """Request body of a namespace; the namespace keeps what is not set."""
 
-    owner_name: str
-    description: str | None = None
+    owner_name: str | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
 
 
 class SourceBody(Struct, rename="camel"):
@@ -80,14 +82,15 @@ def create_log_store(log: Path) -> StoreEvent:
 class WriteHandlers:
     """Handlers of the write endpoints."""
 
-    def __init__(self, store_event: StoreEvent, pending: UnindexedAnnotations) -> None:
+    def __init__(self, log: Path, store_event: StoreEvent, pending: UnindexedAnnotations) -> None:
+        self._log = log
         self._store_event = store_event
         self._pending = pending
 
     def put_tag(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /tags/{tag}`."""
         (name,) = request.path_args
-        body = _parse_body(request, TagBody) if request.body.strip() not in {b"", b"null"} else TagBody()
+        body = parse_body(request, TagBody) if request.body.strip() not in {b"", b"null"} else TagBody()
         self._record(catalog, ("tag", name), TagDescription(body.description))
         return json_response(TagDefinition(name, body.description))
 
@@ -98,18 +101,28 @@ class WriteHandlers:
             raise MarquezError(
                 400, f"namespace '{name}' must contain only letters, numbers, and _-:;=/.@+, 1024 at most."
             )
-        body = _parse_body(request, NamespaceBody)
-        self._record(catalog, ("namespace", name), NamespaceAnnotation(body.owner_name, body.description))
+        body, now = parse_body(request, NamespaceBody), datetime.now(UTC)
+        current = catalog.annotations.namespace(name)
+        if current is None:
+            if body.owner_name is UNSET:
+                raise MarquezError(422, "ownerName must not be null", is_validation=True)
+            current = NamespaceAnnotation(body.owner_name, created_at=now)
+        owner = current.owner if body.owner_name is UNSET else body.owner_name
+        description = current.description if body.description is UNSET else body.description
+        annotation = NamespaceAnnotation(owner, description, current.created_at, now)
+        self._record(catalog, ("namespace", name), annotation)
         self._unhide(catalog, "namespace", name)
         return json_response(require_namespace(catalog, name))
 
     def put_source(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /sources/{source}`."""
         (name,) = request.path_args
-        body = _parse_body(request, SourceBody)
-        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description)
+        body, now = parse_body(request, SourceBody), datetime.now(UTC)
+        current = catalog.annotations.sources().get(name)
+        created_at = now if current is None else current.created_at
+        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description, created_at, now)
         self._record(catalog, ("source", name), annotation)
-        return json_response(DataSource(annotation.type, name, None, None, annotation.url, annotation.description))
+        return json_response(DataSource(annotation.type, name, created_at, now, annotation.url, annotation.description))
 
     def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}`."""
@@ -151,18 +164,19 @@ class WriteHandlers:
 
     def _record(self, catalog: Catalog, identity: tuple[str, ...], annotation: Struct) -> None:
         annotations = [(annotation_key(*identity), annotation_body(annotation))]
-        event = IncomingEvent(Stream.OPENLINEAGE, _LOG_SOURCE, annotation_event(annotations))
+        event = IncomingEvent(Stream.OPENLINEAGE, LOG_SOURCE, annotation_event(annotations))
         self._store_event(event)
-        self._pending.add(event_id(normalize_body(event.body)), annotations)
+        self._pending.add(event_id(normalize_body(event.body)), annotations, end_position(self._log) - 1)
         catalog.reset_annotations()
 
 
-def not_supported(_: Catalog, __: MarquezRequest) -> NoReturn:
-    """Reject an endpoint that Marquez has deprecated."""
-    raise MarquezError(405, _NOT_SUPPORTED)
+def not_collecting(_: Catalog, __: MarquezRequest) -> NoReturn:
+    """Reject a request that needs a collector."""
+    raise MarquezError(405, _NOT_COLLECTING)
 
 
-def _parse_body(request: MarquezRequest, kind: type[T]) -> T:
+def parse_body(request: MarquezRequest, kind: type[T]) -> T:
+    """Decode the body of a request, or raise 422 or 400."""
     try:
         return msgspec.json.decode(request.body, type=kind)
     except msgspec.ValidationError as error:

@@ -235,7 +235,7 @@ def pipeline_stream(  # noqa: PLR0913
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
         check_log_offsets(home, progress)
-        import_events = _stream_importer(home, stack)
+        import_events = _stream_importer(home, stack, is_child=is_child)
 
         if metrics_port is not None:
             port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port))
@@ -382,12 +382,14 @@ def pipeline_replay(reason: str | None, home: DataDir) -> ReplayStats:
     return replay_rejected_events(home, reason)
 
 
-def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
+def _stream_importer(home: DataDir, stack: ExitStack, *, is_child: bool) -> Callable[[], object]:
     """Return a function that imports notebook events into the log; it does nothing if a collector holds the log."""
     try:
         log = stack.enter_context(open_log(home))
     except LogLockedError:
-        _print_log_locked()
+        # The collector of the parent process, which imports them, holds it always.
+        if not is_child:
+            _print_log_locked()
         return lambda: None
 
     return partial(_import_notebook_events, home, log)

@@ -18,7 +18,7 @@ from clew.index.changes import ChangeSet, FacetsRow
 from clew.index.merge_rules import MergeSpec
 from clew.index.visibility import NameMask, limited_views
 
-INDEX_FORMAT: Final = 8
+INDEX_FORMAT: Final = 9
 # A stream and a backfill may both write: one waits while the other merges a batch.
 BUSY_SECONDS: Final = 60.0
 # Larger than the defaults of SQLite: a batch reads pages all over the file, many of them repeatedly.

@@ -8,6 +8,7 @@ import msgspec
 
 from clew.events.column_lineage import ENTRIES_KEY, LINEAGE_FACET, find_implied_inputs
 from clew.events.facets import (
+    find_parent_facet,
     parse_description,
     parse_job_type,
     parse_lifecycle_change,
@@ -69,8 +70,9 @@ def _has_entries(job: Job | None) -> bool:
 
 
 def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:
-    if "parent" in facets:
-        names = parse_parent(bytes(facets["parent"])).names
+    parent = find_parent_facet(facets)
+    if parent is not None:
+        names = parse_parent(bytes(parent)).names
         row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = names[:3]
         row.root_run_uuid, row.root_job_namespace, row.root_job_name = names[3:]
         row.parent_order_time, row.parent_seq = context.order_time, context.seq
@@ -84,15 +86,15 @@ def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:
 
 def reference_rows(run: Run, context: EventContext) -> Iterator[ReferencedRunRow | ReferencedJobRow]:
     """Yield the parent and root runs that the event's run references, and their jobs."""
-    facet = (run.facets or _NO_FACETS).get("parent")
+    facet = find_parent_facet(run.facets or _NO_FACETS)
     if facet is not None:
-        seq = context.seq
+        at, seq = context.event_time, context.seq
         for parent in parse_parent(bytes(facet)).runs:
             if parent.job is None:
-                yield ReferencedRunRow(parent.run_uuid, None, None, None, seq)
+                yield ReferencedRunRow(parent.run_uuid, None, None, None, at, at, seq)
             else:
-                yield ReferencedRunRow(parent.run_uuid, *parent.job, seq, seq)
-                yield ReferencedJobRow(*parent.job, seq, seq)
+                yield ReferencedRunRow(parent.run_uuid, *parent.job, seq, at, at, seq)
+                yield ReferencedJobRow(*parent.job, at, at, seq, seq)
 
 
 def job_row(job: Job, context: EventContext) -> JobRow:
@@ -101,6 +103,11 @@ def job_row(job: Job, context: EventContext) -> JobRow:
     row = JobRow(job.namespace, job.name, at, at, seq, seq)
     if context.run_uuid is not None:
         row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = context.run_uuid, at, seq
+    parent = find_parent_facet((context.event.run and context.event.run.facets) or _NO_FACETS)
+    parent_job = None if parent is None else parse_parent(bytes(parent)).job
+    if parent_job is not None:
+        row.parent_job_namespace, row.parent_job_name = parent_job
+        row.parent_order_time, row.parent_seq = context.order_time, seq
     facets = job.facets
     if facets:
         if "jobType" in facets:

@@ -251,7 +251,7 @@ _LAST_IO_FACETS = KeyedQuery.by_name(
     and entity_key < last_run_uuid || char(31) || namespace || char(31) || name || ' '
     where recency <= {_MAX_USERS}"""  # noqa: S608
 )
-_JOBS_FROM = """select {0}.*{1}, source_code_location, parent_job_namespace, parent_job_name from {2}
+_JOBS_FROM = """select {0}.*{1}, source_code_location from {2}
 cross join {0} using (namespace, name) left join runs on run_uuid = latest_run_uuid"""
 _JOBS = _JOBS_FROM.format("jobs", ", 0 as is_placeholder", REQUESTED_NAMES)
 _PLACEHOLDER_JOBS = f"{_JOBS_FROM.format('all_jobs', '', REQUESTED_NAMES)} where is_placeholder = 1"
@@ -344,6 +344,24 @@ class EntityQueries(IndexConnection):
             return body
         return FacetEncoder().encode(
             self._merge_pending([] if body is None else self._decode_blob(body), entity, changes)
+        )
+
+    def referenced_runs_of_job(self, job: Name, limit: int, offset: int = 0) -> list[RunRecord]:
+        """Return runs of a job that have no events but are parent or root of others, newest first."""
+        records = self.stream(
+            f"""select {_RUN}, 1, null from all_runs runs
+            where is_placeholder = 1 and job_namespace = ? and job_name = ?
+            order by first_event_at desc, run_uuid desc limit ? offset ?""",  # noqa: S608
+            *job,
+            limit,
+            offset,
+        )
+        return list(map(RunRecord._make, records))
+
+    def count_referenced_runs(self, job: Name) -> int:
+        """Count the runs of a job that have no events but are parent or root of others."""
+        return self.count(
+            "select count(*) from all_runs where is_placeholder = 1 and job_namespace = ? and job_name = ?", *job
         )
 
     def count_runs(self, job: Name) -> int:

@@ -158,6 +158,14 @@ class PageQueries(EntityQueries):
         """Return the times of the first and the last event of all runs."""
         return self.query_one("select min(first_event_at) as first, max(last_event_at) as last from runs")
 
+    def first_event_time(self) -> int | None:
+        """Return the time of the first event of a run, or else of a dataset."""
+        row = self.query_one(
+            """select coalesce((select min(first_event_at) from runs), (
+                select min(first_event_at) from datasets)) as first"""
+        )
+        return None if row is None else row["first"]
+
     def operation_code(self, run_uuids: Collection[str]) -> dict[str, str]:
         """Return the code of notebook operations by run."""
         rows = self.query(

@@ -31,10 +31,9 @@ DATASET_ASSERTED_EDGES: Final = f"""select distinct
 {_key("dataset", "source_")}, {_key("dataset", "dataset_")}, event_time
 from lineage_assertions join edge_sets using (edge_set_id) where job_name is null"""  # noqa: S608
 CANONICAL_NAMES: Final = f"""select {_key("dataset")}, {_key("dataset", "canonical_")} from dataset_aliases"""  # noqa: S608
-PARENT_JOBS: Final = f"""select {_key("job", table="jobs.")}, {_key("job", "parent_job_", "runs.")}
-from jobs join runs on runs.run_uuid = latest_run_uuid
+PARENT_JOBS: Final = f"""select {_key("job")}, {_key("job", "parent_job_")} from jobs
 where parent_job_namespace is not null and parent_job_name is not null
-and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
+and (parent_job_namespace, parent_job_name) != (namespace, name)"""  # noqa: S608
 
 
 # Canonical name of the dataset at the other end.
@@ -266,7 +265,7 @@ class IndexReader(PageQueries):
         return self.stream(CANONICAL_NAMES)
 
     def parent_jobs(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys of jobs and of the parent jobs of their last runs."""
+        """Yield the keys of jobs and of their parent jobs."""
         return self.stream(PARENT_JOBS)
 
     def datasets_of_job(self, job: Name) -> Iterator[tuple[int, str, str, int]]:

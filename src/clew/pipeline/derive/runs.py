@@ -26,10 +26,14 @@ _RUN_TIMES = (
     "nominal_end_at",
 )
 _JOB_TIMES = ("latest_run_at", "first_event_at", "last_event_at")
-# Columns of the state that only the merge needs.
+# Columns of the states that only the merge or the index needs.
 _RUN_MERGE_COLUMNS = (
     *("parent_order_time", "nominal_order_time", "error_order_time", "source_code_location_order_time"),
     *("has_lineage_entries", "job_version"),
+)
+_JOB_MERGE_COLUMNS = (
+    *("type_order_time", "description_order_time"),
+    *("parent_job_namespace", "parent_job_name", "parent_order_time", "parent_seq"),
 )
 
 
@@ -169,7 +173,7 @@ def _without_null_lists(rows: DataFrame) -> DataFrame:
 def derive_jobs(scope: RefreshScope, versions: DataFrame) -> DataFrame:
     """One row per job, including jobs that are only referenced as parent or root."""
     name = ("namespace", "name")
-    jobs = scope.rows("state_jobs", JOB, *name).drop("type_order_time", "description_order_time")
+    jobs = scope.rows("state_jobs", JOB, *name).drop(*_JOB_MERGE_COLUMNS)
     current = (
         versions.groupBy(*_JOB)
         .agg(F.max_by("version", "observed").alias("current_version"))

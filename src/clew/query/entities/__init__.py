@@ -4,5 +4,6 @@
 - `runs.py`, `datasets.py`: load runs, jobs and datasets
 - `facets.py`: facets now and over time
 - `catalog.py`: lists, counts, sources, statistics, raw events
+- `unindexed.py`: entities with events that are not indexed yet
 - `annotations.py`: tags, descriptions and soft deletes set by users
 """

@@ -20,9 +20,8 @@ from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import HiddenUntil
 from clew.index.visibility import NameMask
 from clew.query.entities.model import TagDefinition
+from clew.query.model import from_epoch_micros
 
-# Position of annotations that are not in the index yet: after all others.
-_UNINDEXED_SEQ = 2**62
 _PRODUCER = "https://github.com/clew-lineage/clew/annotations"
 _FACET_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetFacet"
 _EVENT_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetEvent"
@@ -31,6 +30,7 @@ _PREFIX = "clew_annotation"
 # A column, or None for the entity itself, and the tag.
 _Tagged = tuple[str | None, str]
 T = TypeVar("T", bound=Struct)
+_Timed = TypeVar("_Timed", "NamespaceAnnotation", "SourceAnnotation")
 
 
 class TagDescription(Struct, frozen=True):
@@ -55,18 +55,22 @@ class TagAnnotation(Struct, frozen=True):
 
 
 class NamespaceAnnotation(Struct, frozen=True):
-    """Owner and description of a namespace."""
+    """Owner and description of a namespace, and the times of the first and the last change."""
 
     owner: str
     description: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
 
 class SourceAnnotation(Struct, frozen=True):
-    """A data source defined by a user."""
+    """A data source defined by a user, and the times of the first and the last change."""
 
     type: str
     url: str
     description: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
 
 class SoftDelete(Struct, frozen=True):
@@ -85,11 +89,13 @@ class Annotations:
     def __init__(
         self,
         stored: Iterable[StoredFacet],
-        unindexed: Iterable[tuple[str, bytes]] = (),
+        unindexed: Iterable[tuple[str, bytes, int]] = (),
         mask: NameMask | None = None,
     ) -> None:
-        facets = {facet.name: (facet.seq, facet.body) for facet in stored if facet.name.startswith(_PREFIX)}
-        facets |= {key: (_UNINDEXED_SEQ, body) for key, body in unindexed}
+        facets = {
+            facet.name: (facet.seq, facet.body, facet.event_time) for facet in stored if facet.name.startswith(_PREFIX)
+        }
+        facets |= {key: (position, body, 0) for key, body, position in unindexed}
         annotations = {tuple(_parse_key(key)): facet for key, facet in facets.items() if facet[1] != DELETED}
         self._annotations = {
             identity: facet for identity, facet in annotations.items() if mask is None or _is_visible(identity, mask)
@@ -126,7 +132,7 @@ class Annotations:
 
     def namespace(self, name: str) -> NamespaceAnnotation | None:
         """Return the annotation of a namespace."""
-        return self._read(NamespaceAnnotation, "namespace", name)
+        return self._with_times(NamespaceAnnotation, "namespace", name)
 
     def namespaces(self) -> list[str]:
         """Return the annotated namespaces."""
@@ -135,7 +141,7 @@ class Annotations:
     def sources(self) -> dict[str, SourceAnnotation]:
         """Return the data sources that users defined, by name."""
         sources = {
-            identity[1]: self._read(SourceAnnotation, *identity)
+            identity[1]: self._with_times(SourceAnnotation, *identity)
             for identity in self._annotations
             if identity[0] == "source"
         }
@@ -146,7 +152,7 @@ class Annotations:
         if kind not in self._hidden:
             self._hidden[kind] = [
                 HiddenUntil(identity[2], identity[3] if len(identity) > 3 else None, seq)
-                for identity, (seq, _) in self._annotations.items()
+                for identity, (seq, *_) in self._annotations.items()
                 if identity[0] == "hidden" and identity[1] in {kind, "namespace"} and self._is_hidden(identity)
             ]
         return self._hidden[kind]
@@ -159,6 +165,14 @@ class Annotations:
     def _is_hidden(self, identity: tuple[str, ...]) -> bool:
         annotation = self._read(SoftDelete, *identity)
         return annotation is not None and annotation.is_hidden
+
+    def _with_times(self, kind: type[_Timed], *identity: str) -> _Timed | None:
+        """Read an annotation; those of earlier releases have no times but that of their event."""
+        annotation = self._read(kind, *identity)
+        if annotation is None or annotation.created_at is not None:
+            return annotation
+        at = from_epoch_micros(self._annotations[identity][2])
+        return msgspec.structs.replace(annotation, created_at=at, updated_at=at)
 
     def _read(self, kind: type[T], *identity: str) -> T | None:
         facet = self._annotations.get(identity)

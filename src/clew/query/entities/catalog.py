@@ -39,7 +39,7 @@ from clew.query.entities.model import (
 from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
 from clew.query.graph.nodes import Node
 from clew.query.graph.traversal import traverse_runs
-from clew.query.model import DatasetName, from_epoch_micros
+from clew.query.model import EPOCH, DatasetName, from_epoch_micros
 
 if TYPE_CHECKING:
     from clew.lake.history import RunEvent
@@ -60,10 +60,12 @@ class DataSourceCache:
         sources: dict[str, DataSource] = {}
         for source in self._by_dataset.values():
             sources.setdefault(source.name, source)
-        # Datasets without a dataSource facet.
-        sources.setdefault(DEFAULT_SOURCE, DataSource(_type(""), DEFAULT_SOURCE, None, None, "", None))
+        # The source of datasets without a dataSource facet. Marquez creates it before any event.
+        first = from_epoch_micros(reader.first_event_time()) or EPOCH
+        sources.setdefault(DEFAULT_SOURCE, DataSource(_type(""), DEFAULT_SOURCE, first, first, "", None))
         for name, annotation in annotations.sources().items():
-            sources[name] = DataSource(annotation.type, name, None, None, annotation.url, annotation.description)
+            times = annotation.created_at or EPOCH, annotation.updated_at or EPOCH
+            sources[name] = DataSource(annotation.type, name, *times, annotation.url, annotation.description)
         return [sources[name] for name in sorted(sources)]
 
     def _refresh(self, reader: IndexReader) -> None:
@@ -190,14 +192,14 @@ class UnindexedAnnotations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: list[tuple[str, tuple[tuple[str, bytes], ...]]] = []
+        self._entries: list[tuple[str, tuple[tuple[str, bytes, int], ...]]] = []
 
-    def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]]) -> None:
-        """Add the annotations of a stored event."""
+    def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]], position: int) -> None:
+        """Add the annotations of a stored event; later events have a greater position in the log."""
         with self._lock:
-            self._entries.append((event_id, tuple(annotations)))
+            self._entries.append((event_id, tuple((key, body, position) for key, body in annotations)))
 
-    def not_in(self, reader: IndexReader) -> list[tuple[str, bytes]]:
+    def not_in(self, reader: IndexReader) -> list[tuple[str, bytes, int]]:
         """Return the annotations that an index does not have yet, oldest first, and drop the others."""
         with self._lock:
             self._entries = [entry for entry in self._entries if not reader.has_event(entry[0])]
@@ -257,10 +259,17 @@ class Catalog:
     def _namespace(self, name: str, row: Row | None) -> Namespace:
         annotation, hidden_at = self.annotations.namespace(name), self.annotations.hidden_namespace(name)
         seqs = (self.reader.last_event_seq(kind, name, None) or 0 for kind in ("job", "dataset"))
+        first, last = [], []
+        if row is not None:
+            first.append(from_epoch_micros(row["first_event_at"]))
+            last.append(from_epoch_micros(row["last_event_at"]))
+        if annotation is not None:
+            first.append(annotation.created_at)
+            last.append(annotation.updated_at)
         return Namespace(
             name,
-            created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
-            updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+            created_at=min(created) if (created := [time for time in first if time is not None]) else EPOCH,
+            updated_at=max(updated) if (updated := [time for time in last if time is not None]) else EPOCH,
             owner_name=ANONYMOUS if annotation is None else annotation.owner,
             description=None if annotation is None else annotation.description,
             is_hidden=hidden_at is not None and hidden_at >= max(seqs),
@@ -296,9 +305,13 @@ class Catalog:
         return load_job_versions(self.reader, self._versions, name)
 
     def runs_of_job(self, name: Name, limit: int, offset: int) -> tuple[list[CatalogRun], int]:
-        """Return the runs of a job, latest start first, and their number."""
-        rows = {row.run_uuid: row for row in self.reader.runs_of_job(name, limit, offset, with_facets=True)}
-        return list(load_run_io(self.reader, rows, self._versions).values()), self.reader.count_runs(name)
+        """Return the runs of a job, latest start first, and their number; runs without events last."""
+        total = self.reader.count_runs(name)
+        records = self.reader.runs_of_job(name, limit, offset, with_facets=True)
+        records += self.reader.referenced_runs_of_job(name, limit - len(records), max(0, offset - total))
+        rows = {row.run_uuid: row for row in records}
+        runs = load_run_io(self.reader, rows, self._versions)
+        return list(runs.values()), total + self.reader.count_referenced_runs(name)
 
     def runs(self, run_uuids: Collection[str]) -> dict[str, CatalogRun]:
         """Return runs by id."""

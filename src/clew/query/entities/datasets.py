@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -32,6 +33,9 @@ from clew.query.quality import load_dataset_assertions
 
 DEFAULT_SOURCE = "default"
 _MAX_CACHED = 4096
+# Of a version whose dataset has no schema facet any more.
+_SCHEMA_PRODUCER: Final = "https://github.com/clew-lineage/clew"
+_SCHEMA_FACET_URL: Final = "https://openlineage.io/spec/facets/1-1-1/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet"
 
 
 class ColumnSourceCache:
@@ -184,7 +188,7 @@ def load_dataset_versions(
         fields = None if record.schema_id is None else schemas.get(record.schema_id)
         if fields is not None and not is_current:
             # The current facets may be of a later version, but each version has its own schema.
-            record_facets = {**record_facets, "schema": Raw(b'{"fields":' + fields.encode() + b"}")}
+            record_facets = {**record_facets, "schema": _schema_facet(fields, record_facets.get("schema"))}
         tags = annotations.tags_on("dataset", name, record_facets)
         dataset_versions.append(
             DatasetVersion(
@@ -203,6 +207,15 @@ def load_dataset_versions(
             )
         )
     return dataset_versions
+
+
+def _schema_facet(fields: str, current: Raw | None) -> Raw:
+    """Return the schema facet of a version, with the producer and the schema URL of the current one."""
+    facet = {"_producer": _SCHEMA_PRODUCER, "_schemaURL": _SCHEMA_FACET_URL}
+    if current is not None:
+        known = decode_facet(bytes(current))
+        facet |= {name: text for name in facet if (text := get_str(known, name)) is not None}
+    return Raw(msgspec.json.encode({**facet, "fields": Raw(fields.encode())}))
 
 
 def source_name(facets: Facets) -> str:

@@ -208,7 +208,7 @@ def load_jobs(
     Without `versions`, jobs have no versions, inputs and outputs, and their runs have no inputs and outputs.
     """
     rows = reader.jobs_of(names)
-    latest = {name: reader.runs_of_job(name, latest_runs, with_facets=True) if latest_runs else [] for name in rows}
+    latest = {name: _latest_runs(reader, name, latest_runs) if latest_runs else [] for name in rows}
     records = {record.run_uuid: record for job_records in latest.values() for record in job_records}
     last = {row["latest_run_uuid"] for row in rows.values()} - {None, *records}
     records |= reader.runs_of(last) if last else {}
@@ -231,6 +231,11 @@ def load_jobs(
         for name in names
         if name in rows
     ]
+
+
+def _latest_runs(reader: IndexReader, name: Name, limit: int) -> list[RunRecord]:
+    """Return the latest runs of a job, or else those that other runs reference."""
+    return reader.runs_of_job(name, limit, with_facets=True) or reader.referenced_runs_of_job(name, limit)
 
 
 def load_job_versions(reader: IndexReader, versions: VersionCache, name: Name) -> list[JobVersion]:

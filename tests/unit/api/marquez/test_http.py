@@ -51,7 +51,7 @@ PG = "postgres%3A%2F%2Fdb%3A5432"
         ("/lineage?nodeId=table:a:b", 400, "'table:a:b' is not a node id."),
         ("/lineage?nodeId=dataset:a:b", 404, "Node 'dataset:a:b' not found."),
         ("/lineage?nodeId=run:1", 404, "Node 'run:1' not found."),
-        ("/lineage?nodeId=job:shop:daily.sum&depth=-1", 400, "query param depth must be greater"),
+        ("/lineage?nodeId=job:shop:daily.sum&depth=x", 400, "query param depth must be a number"),
         ("/column-lineage?nodeId=datasetField:a:b:c", 404, "Could not find node"),
         ("/column-lineage?nodeId=run:1", 404, "Could not find node"),
         (

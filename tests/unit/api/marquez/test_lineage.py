@@ -108,6 +108,15 @@ def test_column_lineage_upstream_and_downstream(shared_shop: Shop) -> None:
     shared_shop.get("/column-lineage", 404, nodeId=f"{total}#{run_id('none')}")
 
 
+def test_column_lineage_of_a_dataset_without_columns_is_404(empty_shop: Shop) -> None:
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[{"namespace": "n", "name": "plain"}])])
+    assert empty_shop.get("/column-lineage", 404, nodeId="dataset:n:plain")["message"] == "Could not find node"
+
+
+def test_a_negative_depth_is_the_node_alone(shared_shop: Shop) -> None:
+    assert shared_shop.get("/lineage", nodeId=SUM, depth=-1) == shared_shop.get("/lineage", nodeId=SUM, depth=0)
+
+
 def test_run_input_without_a_producer(empty_shop: Shop) -> None:
     empty_shop.send([event("COMPLETE", 1, "one", inputs=[dataset("from outside")])])
     (run,) = empty_shop.get("/runlineage/upstream", runId=run_id("one"))["runs"]

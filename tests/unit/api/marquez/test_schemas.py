@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id
@@ -162,12 +163,125 @@ def test_total_count_respects_the_filter(shared_shop: Shop, states: list[str], j
 
 def test_pages_of_jobs_are_ordered_by_update_time(shared_shop: Shop) -> None:
     names = [shared_shop.get("/namespaces/shop/jobs", limit=1, offset=offset)["jobs"][0]["name"] for offset in range(4)]
-    assert names == ["hourly.check", "daily.load", "daily.sum", "daily"]
+    assert names == ["hourly.check", "daily", "daily.load", "daily.sum"]
     assert shared_shop.get("/namespaces/nowhere/jobs") == {"jobs": [], "totalCount": 0}
 
 
-def test_state_of_a_run_known_only_as_a_parent(shared_shop: Shop) -> None:
-    assert shared_shop.get(f"/jobs/runs/{run_id('day-1')}")["state"] == "NEW"
+def test_a_run_known_only_as_a_parent_has_the_times_of_its_children_and_is_listed(shared_shop: Shop) -> None:
+    run = shared_shop.get(f"/jobs/runs/{run_id('day-1')}")
+    assert (run["state"], run["createdAt"], run["updatedAt"]) == (
+        "NEW",
+        "2026-01-01T10:01:00Z",
+        "2026-01-01T10:05:00Z",
+    )
+    page = shared_shop.get("/namespaces/shop/jobs/daily/runs")
+    assert ([item["id"] for item in page["runs"]], page["totalCount"]) == ([run_id("day-2"), run_id("day-1")], 2)
+    assert shared_shop.get("/namespaces/shop/jobs/daily/runs", limit=1, offset=1)["runs"][0] == run
+    job = shared_shop.get("/namespaces/shop/jobs/daily")
+    assert (job["createdAt"], job["updatedAt"]) == ("2026-01-01T10:01:00Z", "2026-01-01T10:08:00Z")
+    assert [item["id"] for item in job["latestRuns"]] == [run_id("day-2"), run_id("day-1")]
+
+
+def test_a_job_keeps_its_parent_after_a_run_without_the_facet(empty_shop: Shop) -> None:
+    empty_shop.send([event("COMPLETE", 1, "one", parent="day"), event("COMPLETE", 2, "two")])
+    job = empty_shop.get("/namespaces/shop/jobs/daily.load")
+    assert (job["parentJobName"], job["simpleName"], job["latestRun"]["id"]) == ("daily", "load", run_id("two"))
+
+
+def test_reads_the_parent_facet_by_its_earlier_name(empty_shop: Shop) -> None:
+    parent = {"run": {"runId": run_id("day")}, "job": {"namespace": "shop", "name": "daily"}}
+    empty_shop.send([event("COMPLETE", 1, "one", run_facets={"parentRun": parent})])
+    assert empty_shop.get("/namespaces/shop/jobs/daily.load")["parentJobName"] == "daily"
+    run = empty_shop.get(f"/jobs/runs/{run_id('one')}")
+    assert (run["args"]["run_id"], run["facets"]["parent"]) == (run_id("day"), parent)
+    assert empty_shop.get(f"/jobs/runs/{run_id('day')}")["createdAt"] == "2026-01-01T10:01:00Z"
+
+
+def test_inputs_and_outputs_without_a_known_write_have_a_stable_version(empty_shop: Shop) -> None:
+    read, written = dataset("public.orders", "id"), dataset("public.totals", "total")
+    empty_shop.send([event("START", 1, "one", inputs=[read], outputs=[written])])
+    first = empty_shop.get(f"/jobs/runs/{run_id('one')}")
+    empty_shop.send([event("COMPLETE", 2, "one", inputs=[read], outputs=[written])])
+    second = empty_shop.get(f"/jobs/runs/{run_id('one')}")
+    for key in ("inputDatasetVersions", "outputDatasetVersions"):
+        (before,), (after,) = first[key], second[key]
+        assert str(UUID(before["datasetVersionId"]["version"])) == before["datasetVersionId"]["version"]
+        assert before["datasetVersionId"] == after["datasetVersionId"]
+    version = second["outputDatasetVersions"][0]["datasetVersionId"]["version"]
+    assert empty_shop.get(f"{WAREHOUSE}/public.totals/versions/{version}")["version"] == version
+
+
+def test_the_schema_of_an_earlier_version_is_a_complete_facet(empty_shop: Shop) -> None:
+    schema = {"_producer": "https://example.org/p", "_schemaURL": "https://example.org/s", "fields": [{"name": "id"}]}
+    for minute, extra in ((1, []), (2, [{"name": "price"}])):
+        facets = {"schema": {**schema, "fields": [*schema["fields"], *extra]}}
+        empty_shop.send([event("COMPLETE", minute, f"r{minute}", outputs=[dataset("public.orders", facets=facets)])])
+    first = empty_shop.get(f"{WAREHOUSE}/public.orders/versions")["versions"][1]
+    assert first["facets"]["schema"] == schema
+    assert str(UUID(first["currentSchemaVersion"])) == first["currentSchemaVersion"]
+    assert (first["lifecycleState"], empty_shop.get(f"{WAREHOUSE}/public.orders")["lastLifecycleState"]) == ("", "")
+
+
+def test_a_location_that_is_not_a_url_is_null(empty_shop: Shop) -> None:
+    for name, facet in (
+        ("git", {"type": "git", "repoUrl": "git@host:shop", "path": "a.py"}),
+        ("web", {"url": "https://h/a"}),
+    ):
+        empty_shop.send([event("COMPLETE", 1, name, name, job_facets={"sourceCodeLocation": facet})])
+    locations = [empty_shop.get(f"/namespaces/shop/jobs/{name}")["location"] for name in ("git", "web")]
+    assert locations == [None, "https://h/a"]
+
+
+@pytest.mark.parametrize(
+    ("received", "served"),
+    [
+        ("2026-01-02T10:00:00.123456", "2026-01-02T10:00:00.123456Z"),
+        ("2026-01-02", "2026-01-02T00:00:00Z"),
+        ("2026-01-02T10:00:00+0200", "2026-01-02T08:00:00Z"),
+        ("2026-01-02T10:00:00.000+02:00", "2026-01-02T10:00:00.000+02:00"),
+        ("2026-01-02T10:00:00.123456789Z", "2026-01-02T10:00:00.123456789Z"),
+    ],
+)
+def test_event_times_are_served_with_a_zone(empty_shop: Shop, received: str, served: str) -> None:
+    empty_shop.send([{**event("START", 1, "one"), "eventTime": received, "x": 1.5}])
+    (document,) = empty_shop.get("/events/lineage")["events"]
+    assert (document["eventTime"], document["x"], list(document)[:2]) == (served, 1.5, ["eventType", "eventTime"])
+
+
+def test_facets_of_datasets_of_a_run_are_an_empty_body(shared_shop: Shop) -> None:
+    path = f"/api/v1/jobs/runs/{run_id('load-1')}/facets?type=dataset"
+    response = shared_shop.client.get(path)
+    assert (response.status_code, response.content) == (200, b"")
+
+
+def test_entities_without_events_have_times(empty_shop: Shop) -> None:
+    empty_shop.send([event("START", 1, "one")])
+    for path in ("/sources", "/namespaces"):
+        empty_shop.request("PUT", f"{path}/own", body={"ownerName": "a", "type": "S3", "connectionUrl": "s3://x"})
+    for name, items in (("sources", empty_shop.get("/sources")), ("namespaces", empty_shop.get("/namespaces"))):
+        assert all(item["createdAt"] and item["updatedAt"] for item in items[name])
+
+
+@pytest.mark.parametrize(
+    ("received", "served"),
+    [
+        ("jdbc:postgresql://db:5432/shop?user=a", "jdbc:postgresql://db:5432/shop?user=a"),
+        ("my_host:5432/db", "my_host%3A5432/db"),
+        ("s3://bucket/a b/100%/50%25/{x}", "s3://bucket/a%20b/100%25/50%25/%7Bx%7D"),
+        ("http://[::1]:80/a[0]#b#c", "http://[::1]:80/a%5B0%5D#b%23c"),
+        ("", ""),
+    ],
+)
+def test_the_url_of_a_source_is_a_uri(empty_shop: Shop, received: str, served: str) -> None:
+    facets = {"dataSource": {"name": "odd", "uri": received}}
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[dataset("t", facets=facets)])])
+    assert empty_shop.get("/sources/odd")["connectionUrl"] == served
+
+
+def test_last_run_states_and_total_count(shared_shop: Shop) -> None:
+    assert shared_shop.get("/jobs", lastRunStates="OTHER") == {"totalCount": 0, "jobs": []}
+    assert next(iter(shared_shop.get("/jobs", limit=1))) == "totalCount"
+    assert next(iter(shared_shop.get(WAREHOUSE, limit=1))) == "totalCount"
 
 
 def test_finds_a_dataset_by_any_of_its_names(empty_shop: Shop) -> None:
@@ -201,7 +315,7 @@ def test_returns_events_as_received(shop: Shop) -> None:
 def test_search_matches_substrings_and_sorts(shared_shop: Shop) -> None:
     assert shared_shop.get("/search", q="DAILY.")["totalCount"] == 2
     by_time = shared_shop.get("/search", q="daily", sort="updated_at", filter="job", limit=1)
-    assert (by_time["totalCount"], by_time["results"][0]["nodeId"]) == (3, "job:shop:daily.load")
+    assert (by_time["totalCount"], by_time["results"][0]["nodeId"]) == (3, "job:shop:daily")
     assert shared_shop.get("/search", q="%")["totalCount"] == 0
 
 

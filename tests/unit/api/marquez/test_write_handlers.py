@@ -99,6 +99,17 @@ def test_creates_a_namespace_and_a_source(shop: Shop) -> None:
     ] == [("S3", "s3://lake")] * 3
 
 
+def test_put_of_a_namespace_keeps_what_it_does_not_mention(shop: Shop) -> None:
+    first = shop.request("PUT", "/namespaces/team-a", body={"ownerName": "ann", "description": "All of ours"})
+    assert shop.request("PUT", "/namespaces/team-a", body={"ownerName": "bob"})["description"] == "All of ours"
+    changed = shop.request("PUT", "/namespaces/team-a", body={"description": None})
+    assert (changed["ownerName"], changed["description"]) == ("bob", None)
+    assert changed["createdAt"] == first["createdAt"] <= changed["updatedAt"]
+    assert shop.request("PUT", "/namespaces/new", 422, body={"description": "x"}) == {
+        "errors": ["ownerName must not be null"]
+    }
+
+
 def test_a_change_is_an_event_in_the_log(shop: Shop) -> None:
     start = end_position(shop.home.log)
     shop.request("POST", f"{ORDERS}/tags/PII")
