@@ -31,6 +31,7 @@ from clew.events.streams import STREAM_FILES, Stream, validate_event
 _EXTENSIONS = ("jsonl", "ndjson")
 COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
 _PATTERNS = tuple(f"*.{kind}{archive}" for kind in _EXTENSIONS for archive in ("", *COMPRESSED_SUFFIXES))
+EVENT_FILE_SUFFIXES: Final = tuple(pattern.removeprefix("*") for pattern in _PATTERNS)
 # Small: a frame can expand a thousandfold.
 _BYTES_PER_READ = 16 << 10
 
@@ -294,10 +295,11 @@ def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions:
 
 def _append(log: LogWriter | Appender | StagedSegments, events: Iterable[IncomingEvent]) -> int:
     """Append events except those with reserved names."""
-    return log.append(event for event in events if not _has_reserved_name(event))
+    return log.append(event for event in events if not has_reserved_name(event))
 
 
-def _has_reserved_name(event: IncomingEvent) -> bool:
+def has_reserved_name(event: IncomingEvent) -> bool:
+    """Return whether an event uses the name of the annotations, which only clew writes."""
     # JSON may escape any character.
     if event.stream is Stream.OPENLINEAGE and (_RESERVED in event.body or b"\\u" in event.body):
         try:

@@ -58,14 +58,15 @@ def delete_unpublished(log: Path) -> None:
 class StagedSegments:
     """Writes staged segments of about `segment_bytes`, named `name` and a number. Use as a context manager.
 
-    On exit the files are synced and listed in `paths`; after an error they are deleted.
+    On exit the files are synced and listed in `paths`; after an error they are deleted. `source` is that of the events.
     """
 
     def __init__(self, log: Path, name: str, source: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.paths: list[Path] = []
+        self.events = self.bytes = 0
         self._folder = staging_folder(log)
         self._name = name
-        self._source = IMPORT_SOURCE_PREFIX + source
+        self._source = _encode(source)
         self._segment_bytes = segment_bytes
         self._file: BinaryIO | None = None
 
@@ -96,7 +97,7 @@ class StagedSegments:
         head = b'{"at":"%s","stream":"%s","source":%s' % (
             received_at.encode(),
             entry.stream.encode(),
-            _encode(self._source),
+            self._source,
         )
         prefix = EVENT_PREFIX if entry.is_json else BYTES_PREFIX
         body = entry.body if entry.is_json else b'"%s"' % base64.b64encode(entry.body)
@@ -108,6 +109,8 @@ class StagedSegments:
             self._file.write(format_head(head, identity.encode(), prefix, body))
             self._file.write(body)
             self._file.write(b"}\n")
+            self.events += 1
+            self.bytes += len(body)
         except OSError as error:
             message = f"Cannot write to {self._folder}: {error.strerror}."
             raise ClewError(message, hint="Free disk space, then run the import again: it continues.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from clew.collector.file_import import adopt_published
 from clew.collector.group_commit import Appender
 from clew.errors import ClewError
-from clew.eventlog.segments import decode_record, end_position, has_checksum, list_segments, split_ranges, read_lines
+from clew.eventlog.segments import decode_record, end_position, has_checksum, list_segments, read_lines, split_ranges
 from clew.eventlog.staging import (
     StagedSegments,
     delete_unpublished,
@@ -26,7 +27,7 @@ RECEIVED_AT = "2020-02-03T04:05:06.000007+00:00"
 
 
 def stage(log: Path, *bodies: bytes, name: str = "00", segment_bytes: int = 1 << 20) -> list[Path]:
-    with StagedSegments(log, name, "marquez", segment_bytes=segment_bytes) as segments:
+    with StagedSegments(log, name, "import:marquez", segment_bytes=segment_bytes) as segments:
         for body in bodies:
             segments.add(LogEntry(Stream.OPENLINEAGE, "", body, is_json=body.startswith(b"{")), RECEIVED_AT)
     return segments.paths
@@ -55,7 +56,9 @@ def test_adopts_segments_in_order_between_other_events(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
         append(log, b'{"b":2}')
     bodies = [body for _, body in read_log(tmp_path)]
-    assert bodies == [b'{"%s":%d}' % item for item in zip(b"b a a a b a a b".split(), (0, 0, 1, 2, 1, 3, 4, 2), strict=True)]
+    assert bodies == [
+        b'{"%s":%d}' % item for item in zip(b"b a a a b a a b".split(), (0, 0, 1, 2, 1, 3, 4, 2), strict=True)
+    ]
     positions = [seq for seq, _ in read_log(tmp_path)]
     assert positions == sorted(set(positions))
     assert list_published(tmp_path) == []
@@ -81,9 +84,12 @@ def test_segments_have_a_limited_size(tmp_path: Path) -> None:
 
 
 def test_an_error_deletes_the_files(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), StagedSegments(tmp_path, "00", "marquez") as segments:
-        segments.append([IncomingEvent(Stream.OPENLINEAGE, "", b"{}")])
+    def write_one() -> Iterator[IncomingEvent]:
+        yield IncomingEvent(Stream.OPENLINEAGE, "", b"{}")
         raise RuntimeError
+
+    with pytest.raises(RuntimeError), StagedSegments(tmp_path, "00", "marquez") as segments:
+        segments.append(write_one())
     assert list(staging_folder(tmp_path).iterdir()) == []
 
 

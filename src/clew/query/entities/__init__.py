@@ -4,5 +4,6 @@
 - `runs.py`, `datasets.py`: load runs, jobs and datasets
 - `facets.py`: facets now and over time
 - `catalog.py`: lists, counts, sources, statistics, raw events
+- `aliases.py`: former addresses of jobs and versions, written by an import
 - `annotations.py`: tags, descriptions and soft deletes set by users
 """
