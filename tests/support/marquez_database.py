@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import NAMESPACE_URL, UUID, uuid5
+from urllib.parse import urlsplit, urlunsplit
+from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 import psycopg
+from psycopg import sql
 
 OLD_TABLES = """
 create table namespaces (uuid uuid primary key, created_at timestamptz not null, updated_at timestamptz not null,
@@ -82,6 +84,11 @@ class MarquezDatabase:
         with self.connect() as connection:
             connection.execute(OLD_TABLES if is_old else NEW_TABLES)
 
+    @property
+    def has_received_at(self) -> bool:
+        """Return whether events have a time of receipt."""
+        return not self._is_old
+
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection."""
         return psycopg.connect(self.url, autocommit=True)
@@ -124,7 +131,8 @@ class MarquezDatabase:
         run, job = UUID(event["run"]["runId"]), event["job"]
         namespace, name = job["namespace"], job["name"]
         self.add_namespace(connection, namespace, at)
-        parent = event["run"].get("facets", {}).get("parent")
+        # Old versions do not read the parent.
+        parent = None if self._is_old else event["run"].get("facets", {}).get("parent")
         full_name, parent_job = name, None
         if parent is not None:
             parent_name = parent["job"]["name"]
@@ -134,14 +142,14 @@ class MarquezDatabase:
         job_id = self.add_job(
             connection, (namespace, full_name), at, full_name.removeprefix(f"{full_name[: -len(name)]}"), parent_job
         )
-        if not self._is_old and parent is not None:
+        if parent is not None:
             parent_run = UUID(parent["run"]["runId"])
             self.add_run(connection, parent_run, (namespace, parent["job"]["name"]), "RUNNING", at, None)
             connection.execute("update jobs set simple_name = %s where uuid = %s", [simple, job_id])
         state = STATES.get(event.get("eventType", ""), "RUNNING")
         is_end = state != "RUNNING"
         self.add_run(connection, run, (namespace, full_name), state, at, at if is_end else None)
-        if not self._is_old and parent is not None:
+        if parent is not None:
             connection.execute("update runs set parent_run_uuid = %s where uuid = %s", [parent_run, run])
         version = row_id("job version", namespace, full_name)
         connection.execute(
@@ -267,3 +275,30 @@ class MarquezDatabase:
         )
         for kind, uuid in entities.items():
             self.execute(f"insert into {kind}s_tag_mapping values (%s, %s, now())", uuid, tag)
+
+
+def create_database(server: str) -> str:
+    """Create an empty database on a server and return its URL."""
+    name = f"marquez_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def run_event(number: int, kind: str = "COMPLETE", parent: str | None = None, **members: Any) -> Event:
+    """Make an event of a run of one of three jobs, which reads `in` and writes `out`."""
+    facets: dict[str, Any] = {}
+    if parent is not None:
+        run = {"runId": str(row_id("run", parent, number))}
+        facets["parent"] = {"run": run, "job": {"namespace": "jobs", "name": parent}}
+    schema = {"fields": [{"name": "id", "type": "int"}, {"name": f"c{number % 3}", "type": "text"}]}
+    return {
+        "eventTime": (START + timedelta(minutes=number)).isoformat(),
+        "eventType": kind,
+        "run": {"runId": str(row_id("run", number)), "facets": facets},
+        "job": {"namespace": "jobs", "name": f"job{number % 3}", "facets": {}},
+        "inputs": [{"namespace": "db", "name": "in"}],
+        "outputs": [{"namespace": "db", "name": f"out{number % 3}", "facets": {"schema": schema}}],
+        "producer": "https://example.com/producer",
+        **members,
+    }

@@ -22,8 +22,8 @@ from clew.errors import ClewError, UsageError
 
 EVENTS: Final = "lineage_events"
 _CONNECT_SECONDS: Final = "10"
-# About 50 MB of events.
-ROWS_PER_CHUNK: Final = 8_192
+# About 25 MB of events.
+ROWS_PER_CHUNK: Final = 4_096
 # A row can become visible some time after its `created_at`, the start of its transaction.
 _MARGIN: Final = "interval '60 seconds'"
 _RECEIVED, _OCCURRED = "created_at", "event_time"
