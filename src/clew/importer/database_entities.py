@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clew.importer.entities import DatasetId, EntityDocuments, SchemaColumn, PutRun
+from clew.importer.entities import DatasetId, EntityDocuments, PutRun, SchemaColumn
 from clew.importer.marquez_database import Connection, Schema
 from clew.query.entities.aliases import JobAlias, VersionAlias
 

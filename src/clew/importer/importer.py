@@ -24,8 +24,8 @@ from clew.importer.handover import LogHandover
 from clew.importer.ingestion import IngestionResult, SparkOptions, ingest_imported_events
 from clew.importer.marquez_api import MarquezServer, read_api_entities, read_api_events
 from clew.importer.marquez_database import (
-    RowRange,
     EventPlan,
+    RowRange,
     Schema,
     connect_marquez,
     count_rows,

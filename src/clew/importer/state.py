@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from clew.data_dir import DataDir, create_private_folder
 from clew.events.ids import event_id
-from clew.importer.marquez_database import RowRange, EventPlan, ReadPosition
+from clew.importer.marquez_database import EventPlan, ReadPosition, RowRange
 
 _FOLDER = "imports"
 # Events of the last minute before the newest one; a server of Marquez accepts some dozens per second.

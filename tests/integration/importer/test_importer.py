@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from starlette.testclient import TestClient
 from tests.support.marquez_database import MarquezDatabase, create_database, row_id, run_event
+from tests.support.paths import ROOT
 
 from clew.cli.main import cli
 from clew.cli.serving import build_read_app
@@ -173,6 +176,30 @@ def test_rows_that_are_no_events_become_dead_letters(
     result = import_into(home, database, spark, has_backfill=False)
     assert (result.events, result.ingestion.rejected) == (27, 3)
     assert len(recent_rejections(home.lake, 5)) == 3
+
+
+def test_documented_commands(
+    database: MarquezDatabase, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the commands of docs/from-marquez.md in their order, except those that need another server."""
+    assert spark is not None  # reused by the commands
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLEW_HOME", str(tmp_path / "home"))
+    (tmp_path / "events.ndjson.gz").write_bytes(gzip.compress(json.dumps(run_event(70)).encode()))
+    page = (ROOT / "docs" / "from-marquez.md").read_text()
+    lines = re.findall(r"^\$ clew ((?:import|export) .*)$", page, re.MULTILINE)
+    commands = [line.split() for line in lines if "http://" not in line and "s3://" not in line]
+    assert {tuple(command[:2]) for command in commands} == {
+        ("import", "marquez"),
+        ("import", "compare"),
+        ("import", "files"),
+        ("export", "all"),
+    }
+    for command in commands:
+        arguments = [database.url if "postgresql://" in argument else argument for argument in command]
+        result = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 0, f"{command}: {result.output} {result.exception}"
+    assert len(gzip.decompress((tmp_path / "backup" / "events.ndjson.gz").read_bytes()).splitlines()) == 25
 
 
 def test_commands(database: MarquezDatabase, tmp_path: Path) -> None:
