@@ -46,7 +46,14 @@ RUN_PAGES = (
     "docs/reports.md",
 )
 # Servers on fixed ports; other tests run them.
-RUN_ELSEWHERE = {"clew up": "tests/e2e/test_up.py", "clew collect": "tests/e2e/conftest.py"}
+RUN_ELSEWHERE = {
+    "clew up": "tests/e2e/test_up.py",
+    "clew collect": "tests/e2e/conftest.py",
+    # They need a database of Marquez.
+    "clew import marquez": "tests/integration/importer/test_importer.py",
+    "clew import compare": "tests/integration/importer/test_importer.py",
+    "clew import files": "tests/integration/importer/test_importer.py",
+}
 # Servers, and the completion script.
 WITHOUT_JSON = {"clew up", "clew collect", "clew serve", "clew mcp", "clew completion"}
 

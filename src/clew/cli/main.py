@@ -31,6 +31,7 @@ _COMMANDS = {
     "up": _Command("commands.servers", "up_command", "Run the collector, pipeline, API and web UI together."),
     "run": _Command("commands.capture", "run_command", "Run a notebook or script and capture its lineage."),
     "pipeline": _Command("commands.pipeline", "pipeline_group", "Process recorded events into tables and an index."),
+    "import": _Command("commands.imports", "import_group", "Import the history of a Marquez server, or event files."),
     "collect": _Command("commands.servers", "collect_command", "Receive OpenLineage events over HTTP."),
     "keys": _Command("commands.servers", "keys_group", "Manage API keys."),
     "index": _Command("commands.pipeline", "index_group", "Manage the query index."),
@@ -67,6 +68,7 @@ _EXTRAS = {
     "mcp": "mcp",
     "obstore": "s3",
     "pandas": "notebook",
+    "psycopg": "postgres",
     "prometheus_client": "metrics",
     "pyarrow": "spark",
     "pyspark": "spark",
@@ -77,7 +79,7 @@ _EXTRAS = {
 }
 _EXIT_INTERRUPTED = 130
 # They write to the data directory only; the files of others follow the settings of the user.
-_PRIVATE_COMMANDS = frozenset({"up", "collect", "pipeline", "index", "serve", "mcp", "keys"})
+_PRIVATE_COMMANDS = frozenset({"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys"})
 _PRIVATE_UMASK = 0o077
 
 

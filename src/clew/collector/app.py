@@ -33,6 +33,7 @@ from clew.collector.responses import (
     ingest_response,
 )
 from clew.errors import ClewError
+from clew.eventlog.staging import is_imported
 from clew.eventlog.writer import LogEntry, LogWriter
 from clew.events.decoding import RejectedError
 from clew.events.streams import Stream
@@ -246,7 +247,9 @@ def _entries(results: Sequence[IngestResult]) -> list[LogEntry]:
 
 
 def _user_agent(request: RequestInfo) -> str:
-    return request.headers.get("user-agent", "http")[:200]
+    agent = request.headers.get("user-agent", "http")[:200]
+    # Facets of imported events are left to a backfill; those of clients are not.
+    return f"http {agent}" if is_imported(agent) else agent
 
 
 class Collector:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from clew.collector.group_commit import Appender
 from clew.errors import ClewError, UsageError
+from clew.eventlog.staging import StagedSegments, list_published
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.decoding import Document, RejectedError, RejectionReason
 from clew.events.openlineage import ANNOTATIONS_NAME
@@ -30,6 +31,7 @@ from clew.events.streams import STREAM_FILES, Stream, validate_event
 _EXTENSIONS = ("jsonl", "ndjson")
 COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
 _PATTERNS = tuple(f"*.{kind}{archive}" for kind in _EXTENSIONS for archive in ("", *COMPRESSED_SUFFIXES))
+EVENT_FILE_SUFFIXES: Final = tuple(pattern.removeprefix("*") for pattern in _PATTERNS)
 # Small: a frame can expand a thousandfold.
 _BYTES_PER_READ = 16 << 10
 
@@ -246,6 +248,12 @@ def import_streams(folder: Path, log: LogWriter | Appender) -> ImportResult:
     return ImportResult(sum(result.read for result in results), sum(result.stored for result in results))
 
 
+def adopt_published(log: LogWriter | Appender) -> None:
+    """Append the segments that an import has published since the last call."""
+    for path in list_published(log.folder):
+        log.adopt(path)
+
+
 def pending_stream_bytes(folder: Path, log: Path) -> int:
     """Return the bytes of notebook streams that are not in the log yet."""
     positions = _read_positions(log)
@@ -253,7 +261,9 @@ def pending_stream_bytes(folder: Path, log: Path) -> int:
     return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
 
 
-def import_files(paths: list[Path], log: LogWriter, on_progress: OnImportProgress = lambda *_: None) -> ImportResult:
+def import_files(
+    paths: list[Path], log: LogWriter | StagedSegments, on_progress: OnImportProgress = lambda *_: None
+) -> ImportResult:
     """Append the events of NDJSON and JSON files (plain, gzip or zstd) and folders."""
     read = stored = done = 0
     files = list(find_event_files(paths))
@@ -283,12 +293,13 @@ def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions:
     return ImportResult(read, stored)
 
 
-def _append(log: LogWriter | Appender, events: Iterable[IncomingEvent]) -> int:
+def _append(log: LogWriter | Appender | StagedSegments, events: Iterable[IncomingEvent]) -> int:
     """Append events except those with reserved names."""
-    return log.append(event for event in events if not _has_reserved_name(event))
+    return log.append(event for event in events if not has_reserved_name(event))
 
 
-def _has_reserved_name(event: IncomingEvent) -> bool:
+def has_reserved_name(event: IncomingEvent) -> bool:
+    """Return whether an event uses the name of the annotations, which only clew writes."""
     # JSON may escape any character.
     if event.stream is Stream.OPENLINEAGE and (_RESERVED in event.body or b"\\u" in event.body):
         try:
@@ -364,6 +375,7 @@ async def tail_streams(
             try:
                 expand_abandoned(folder)
                 import_streams(folder, appender)
+                adopt_published(appender)
             except (ClewError, OSError) as error:
                 # Retried from the same position.
                 _LOG.warning("cannot import notebook streams, retrying: %s", error)

@@ -91,6 +91,7 @@ class Appender:
         self._max_pending_bytes = max_pending_bytes
         self._on_commit = on_commit
         self._queue: list[AckGroup] = []
+        self._staged: list[tuple[Path, asyncio.Future[None]]] = []
         # Runs while groups are queued or being synced.
         self._commits: asyncio.Task[None] | None = None
         self._is_open = False
@@ -164,15 +165,40 @@ class Appender:
         self.check_ready()
         return asyncio.run_coroutine_threadsafe(self.store(entries, has_deadline=False), self._loop)
 
+    def adopt(self, staged: Path) -> None:
+        """Append a staged segment from another thread, and wait until it is part of the log."""
+        self.check_ready()
+        asyncio.run_coroutine_threadsafe(self._adopt(staged), self._loop).result()
+
+    async def _adopt(self, staged: Path) -> None:
+        adopted = self._loop.create_future()
+        self._staged.append((staged, adopted))
+        if self._commits is None:
+            self._commits = asyncio.create_task(self._commit_groups())
+        await adopted
+
     async def _commit_groups(self) -> None:
-        """Write and sync all queued groups together, until none is queued."""
-        while self._queue:
+        """Write and sync all queued groups together, and adopt staged segments between them, until none is queued."""
+        while self._queue or self._staged:
+            await self._adopt_staged()
             groups, self._queue, self.pending_bytes = self._queue, [], 0
+            if not groups:
+                continue
             error = await self._commit([entry for group in groups for entry in group.entries])
             for group in groups:
                 # Runs after the next write, so that the disk is busy.
                 self._loop.call_soon(group.resolve, error)
         self._commits = None
+
+    async def _adopt_staged(self) -> None:
+        staged, self._staged = self._staged, []
+        for path, adopted in staged:
+            try:
+                await self._loop.run_in_executor(self._sync_thread, self._log.adopt, path)
+            except Exception as exc:  # noqa: BLE001  # raised in the thread that waits
+                adopted.set_exception(exc)
+            else:
+                adopted.set_result(None)
 
     async def _commit(self, entries: Sequence[LogEntry]) -> Exception | None:
         """Write and sync entries; return the error if none is stored."""

@@ -167,6 +167,23 @@ class LogWriter:
         self._add_recent_ids(self._unsynced_ids)
         self._unsynced_bytes, self._unsynced_ids = 0, ()
 
+    def adopt(self, staged: Path) -> None:
+        """Append a staged file as a segment of its own. It must be synced, and nothing may be unsynced here."""
+        with self._wrap_os_errors():
+            size, base = complete_size(staged), self.position
+            if not size:
+                staged.unlink()
+                return
+            # Replaces the current segment if that is empty.
+            segment = staged.rename(segment_path(self.folder, base))
+            try:
+                os.truncate(segment, size)
+                self._open_next(base + size)
+            except OSError:
+                segment.rename(staged)
+                raise
+            os.pwrite(self._end_file, b"%020d" % self.position, 0)
+
     def _append(self, entries: Iterable[LogEntry], known_ids: Collection[str]) -> int:
         self._write_new(entries, known_ids, content_id_holding_gil)
         count = len(self._unsynced_ids)
@@ -276,7 +293,7 @@ class LogWriter:
         if is_cut:
             _LOG.warning(_CUT, self.folder, self._base + status.st_size, self.position)
         is_full = self._size >= self.segment_bytes
-        if self._size and (
+        if (self._size or is_cut) and (
             is_cut
             or is_full
             or (self._segment_started_at is not None and now - self._segment_started_at >= self.segment_age)

@@ -260,7 +260,7 @@ class S3Storage(Storage):
 
     @property
     def _store(self) -> S3Store:
-        return _store(self._url.bucket)
+        return open_bucket(self._url.bucket)
 
     def _key(self, name: str) -> str:
         return f"{self._url.key}/{name}".strip("/")
@@ -274,7 +274,8 @@ def _etag(put: PutResult) -> ETag:
 
 
 @lru_cache
-def _store(bucket: str) -> S3Store:
+def open_bucket(bucket: str) -> S3Store:
+    """Open a bucket with the settings of the AWS_* variables."""
     return S3Store(
         bucket,
         # With client options, obstore ignores the variable AWS_ALLOW_HTTP.

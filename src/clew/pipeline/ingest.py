@@ -94,11 +94,13 @@ class BatchIngestor:
         index: IndexWriter,
         app_id: str,
         raw_only_ranges: RawOnlyRanges = (),
+        last_backfilled: int = -1,
     ) -> None:
         self._lake = lake
         self._index = index
         self._app_id = app_id
         self._raw_only_ranges = raw_only_ranges
+        self._last_backfilled = last_backfilled
         self._order = lake.facet_order
         self._index_writer = AsyncIndexWriter(index)
         self.stats = IngestStats()
@@ -135,7 +137,12 @@ class BatchIngestor:
         self._index_writer.flush()
 
     def _write(self, ranges: DataFrame, duplicate_seqs: frozenset[int] = frozenset()) -> WorkerReport:
-        read = partial(read_log_events, duplicate_seqs=duplicate_seqs, raw_only_ranges=self._raw_only_ranges)
+        read = partial(
+            read_log_events,
+            duplicate_seqs=duplicate_seqs,
+            raw_only_ranges=self._raw_only_ranges,
+            last_backfilled=self._last_backfilled,
+        )
         return write_events(ranges, EventTask(str(self._lake.root), read, self._index.dictionary, self._order))
 
     def _find_duplicates(self, changes: ChangeSet, batch: str) -> frozenset[int]:

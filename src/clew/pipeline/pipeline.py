@@ -173,8 +173,8 @@ class Pipeline:
         checkpoint = Checkpoint(self.home.checkpoint)
         ranges = update_ranges(checkpoint.root, checkpoint.planned_offset, is_raw_only=self.is_raw_only)
         # Ranges that are backfilled are ingested with facets if they are repeated.
-        raw_only_ranges = ranges_after(read_backfilled_ranges(self.lake).end, ranges)
-        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, raw_only_ranges=raw_only_ranges)
+        last = read_backfilled_ranges(self.lake).end
+        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, ranges_after(last, ranges), last)
         self._index_missed_batches(checkpoint, ingestor)
         return ingestor
 

@@ -22,6 +22,7 @@ from clew.eventlog.segments import (
     received_at,
     split_damaged,
 )
+from clew.eventlog.staging import is_imported
 from clew.events.decoding import Document, RejectedError, RejectionReason
 from clew.events.facets import FacetOrder
 from clew.events.ids import event_id
@@ -172,8 +173,12 @@ def read_log_events(
     batches: Iterator[pa.RecordBatch],
     duplicate_seqs: frozenset[int] = frozenset(),
     raw_only_ranges: RawOnlyRanges = (),
+    last_backfilled: int = -1,
 ) -> Iterator[TaskEvent]:
-    """Read the events of log ranges, except duplicates. Input rows are ranges."""
+    """Read the events of log ranges, except duplicates. Input rows are ranges.
+
+    Events in `raw_only_ranges`, and imported events after `last_backfilled`, are raw-only.
+    """
     for batch in batches:
         for part in batch.to_pylist():
             segment_range = SegmentRange(**part)
@@ -181,7 +186,8 @@ def read_log_events(
                 for item in _read_line(segment_range, seq, text):
                     position = item.origin.seq
                     if position not in duplicate_seqs:
-                        yield item._replace(is_raw_only=is_in_ranges(position, raw_only_ranges))
+                        is_raw_only = item.is_raw_only and position > last_backfilled
+                        yield item._replace(is_raw_only=is_raw_only or is_in_ranges(position, raw_only_ranges))
 
 
 def _read_line(segment_range: SegmentRange, seq: int, text: bytes) -> Iterator[TaskEvent]:
@@ -204,7 +210,7 @@ def _read_line(segment_range: SegmentRange, seq: int, text: bytes) -> Iterator[T
 
 def _task_event(seq: int, line: LogRecord, body: Document, event: AnyEvent | RejectedError) -> TaskEvent:
     received = ReceivedEvent(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
-    return TaskEvent(event, received, stream=line.stream)
+    return TaskEvent(event, received, is_imported(line.source), line.stream)
 
 
 def _corrupt_record(segment_range: SegmentRange, seq: int, text: bytes) -> TaskEvent:

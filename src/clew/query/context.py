@@ -21,6 +21,7 @@ from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import ClewError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
+from clew.query.entities.aliases import AliasStore
 from clew.query.entities.catalog import Catalog, UnindexedAnnotations
 from clew.query.entities.facets import PendingFacets, lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
@@ -339,7 +340,7 @@ class QueryResources:
         # The changes of events that await a backfill are not limited to namespaces.
         if self.lake_location is not None and not self.namespaces:
             reader.pending = PendingFacets(self.lake_location, self)
-        return Catalog(reader, self.unindexed_annotations, self.lake_location)
+        return Catalog(reader, self.unindexed_annotations, self.lake_location, AliasStore(self.index_location))
 
     def _open_reader(self) -> IndexReader:
         reader = IndexReader(self.index_location, _BUSY_TIMEOUT_SECONDS, self.namespaces)

@@ -178,6 +178,9 @@ def _find_start(catalog: Catalog, node_id: str) -> Node:
     try:
         return resolve_node_id(catalog.reader, node_id)
     except UnknownNameError:
+        imported = catalog.resolve_node_id(node_id)
+        if imported not in {None, node_id}:
+            return _find_start(catalog, str(imported))
         raise MarquezError(404, f"Node '{node_id}' not found.") from None
 
 

@@ -133,13 +133,14 @@ def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezRespons
     """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
     version = request.path_args[2]
     versions = {candidate["version"]: candidate for candidate in _job_versions(catalog, request)}
-    return json_response(_found("Job version", version, versions.get(version)))
+    found = versions.get(version) or versions.get(catalog.resolve_job_version(version))
+    return json_response(_found("Job version", version, found))
 
 
 def get_job_runs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/runs`."""
-    require_job(catalog, request)
-    runs, total = catalog.runs_of_job(request.entity_name, *request.page())
+    job = require_job(catalog, request)
+    runs, total = catalog.runs_of_job((job.namespace, job.name), *request.page())
     return json_response({"runs": list(map(format_run, runs)), "totalCount": total})
 
 

@@ -2,6 +2,7 @@
 
 - `capture.py`: run, demo
 - `pipeline.py`: pipeline, index
+- `imports.py`: import
 - `servers.py`: collect, up, mcp, keys
 - `lineage.py`: upstream, downstream, path, impact, search, diff, export
 - `runs.py`: runs, show, report

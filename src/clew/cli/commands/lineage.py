@@ -19,7 +19,7 @@ from clew.cli.options import (
     limits_options,
     view_options,
 )
-from clew.cli.output import format_count, print_json, stderr_console, stdout_console, write_file
+from clew.cli.output import format_count, print_json, show_progress, stderr_console, stdout_console, write_file
 from clew.cli.render.lineage import (
     column_path_text,
     hit_table,
@@ -230,6 +230,7 @@ _FORMAT_BY_SUFFIX = {
     ".jsonl": "ndjson",
     ".parquet": "parquet",
 }
+_EVERYTHING = "all"
 _FORMATS = ("html", "svg", "mermaid", "dot", "ndjson", "parquet")
 _RENDERERS: dict[str, Callable[[LineageResult], str]] = {
     "svg": exports.render_svg,
@@ -240,7 +241,8 @@ _RENDERERS: dict[str, Callable[[LineageResult], str]] = {
 
 @click.command("export")
 @click.argument("name", shell_complete=complete_column)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file (default: stdout).")
+@click.option("--out", type=click.Path(path_type=Path), help="Output file (default: stdout); for `all`, a folder.")
+@click.option("--gzip", "is_compressed", is_flag=True, help="Compress the events of `all`.")
 @click.option(
     "--format", "output_format", type=click.Choice(_FORMATS), help="Output format (default: from the file extension)."
 )
@@ -255,21 +257,30 @@ _RENDERERS: dict[str, Callable[[LineageResult], str]] = {
 @view_options
 @json_flag
 @lake_option
-def export_command(
+def export_command(  # noqa: PLR0913
+    *,
     name: str,
     out: Path | None,
+    is_compressed: bool,
     output_format: str | None,
     direction: Direction,
     limits: TraversalLimits,
     view: ViewOptions,
-    as_json: bool,  # noqa: FBT001
+    as_json: bool,
     home: DataDir,
 ) -> None:
     """Export the lineage of a column, dataset, job or run.
 
     For a notebook session, html is the complete run page. ndjson exports the OpenLineage events of a run, or of all
     runs of a session, from the lake.
+
+    `clew export all --out FOLDER` writes all events as NDJSON, all annotations, and the rejected events.
     """
+    if name == _EVERYTHING:
+        _export_all(home, out, is_compressed=is_compressed, as_json=as_json)
+        return
+    if out is not None and out.is_dir():
+        raise UsageError(f"{out} is a folder.", hint="Pass the output file with --out.")
     chosen = output_format or _infer_format(out)
     if as_json and out is None:
         raise UsageError("--json requires --out.", hint="Pass the output file with --out.")
@@ -290,6 +301,22 @@ def export_command(
         print_json({"format": chosen, "file": str(out), "bytes": len(body)})
     else:
         stderr_console().print(f"Wrote {out}")
+
+
+def _export_all(home: DataDir, folder: Path | None, *, is_compressed: bool, as_json: bool) -> None:
+    from clew.importer.export import export_all
+
+    if folder is None:
+        raise UsageError("`clew export all` needs a folder.", hint="Pass it with --out.")
+    with show_progress() as progress:
+        progress("Writing events")
+        result = export_all(home, folder, is_compressed=is_compressed, on_step=progress.step)
+    if as_json:
+        print_json(result)
+        return
+    parts = format_count(result.events, "event"), format_count(result.annotations, "annotation")
+    rejected = format_count(result.rejected, "rejected event")
+    stderr_console().print(f"Wrote {parts[0]}, {parts[1]} and {rejected} to {folder}")
 
 
 def _infer_format(out: Path | None) -> str:

@@ -19,7 +19,7 @@ import click
 from clew.capture.emit.worker import expand_abandoned
 from clew.cli.options import facet_order_option, json_flag, json_option, lake_option, parse_age, spark_options
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
-from clew.collector.file_import import import_files, import_streams, pending_stream_bytes
+from clew.collector.file_import import adopt_published, import_files, import_streams, pending_stream_bytes
 from clew.config import resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -398,6 +398,7 @@ def _stream_importer(home: DataDir, stack: ExitStack, *, is_child: bool) -> Call
 def _import_notebook_events(home: DataDir, log: LogWriter) -> None:
     expand_abandoned(home.streams)
     import_streams(home.streams, log)
+    adopt_published(log)
 
 
 def _print_log_locked() -> None:

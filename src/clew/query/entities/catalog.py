@@ -23,6 +23,7 @@ from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
 from clew.index.visibility import NameMask
+from clew.query.entities.aliases import AliasStore
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
 from clew.query.entities.model import (
@@ -214,8 +215,15 @@ class UnindexedAnnotations:
 class Catalog:
     """Catalog queries of one reader; its caches are reset when the index changes."""
 
-    def __init__(self, reader: IndexReader, unindexed: UnindexedAnnotations, lake: LakeLocation | None = None) -> None:
+    def __init__(
+        self,
+        reader: IndexReader,
+        unindexed: UnindexedAnnotations,
+        lake: LakeLocation | None = None,
+        alias_store: AliasStore | None = None,
+    ) -> None:
         self.reader = reader
+        self._alias_store = alias_store
         self._unindexed = unindexed
         self._lake = lake
         self._data_version: object = None
@@ -292,9 +300,22 @@ class Catalog:
         return self.jobs_by_name([(row["namespace"], row["name"]) for row in rows]), total
 
     def job(self, name: Name) -> CatalogJob | None:
-        """Return a job; None if it is unknown or hidden."""
+        """Return a job, also by its name in a catalog that was imported; None if it is unknown or hidden."""
         jobs = [] if self._is_hidden("job", name) else self.jobs_by_name([name])
-        return jobs[0] if jobs else None
+        if jobs or self._alias_store is None:
+            return jobs[0] if jobs else None
+        alias = self._alias_store.find_job(*name)
+        return None if alias is None or alias == name[1] else self.job((name[0], alias))
+
+    def resolve_job_version(self, version: str) -> str | None:
+        """Return the id of a job version by its id in a catalog that was imported."""
+        alias = None if self._alias_store is None else self._alias_store.find_version(version)
+        run = None if alias is None else self.reader.runs_of([alias.run_uuid]).get(alias.run_uuid)
+        return None if run is None else run.job_version
+
+    def resolve_node_id(self, node_id: str) -> str | None:
+        """Return the id of a job node by its id in a catalog that was imported."""
+        return None if self._alias_store is None else self._alias_store.find_node_id(node_id)
 
     def jobs_by_name(self, names: Collection[Name]) -> list[CatalogJob]:
         """Return jobs by name."""
@@ -359,8 +380,15 @@ class Catalog:
 
     def dataset_version(self, name: Name, version: str) -> DatasetVersion | None:
         """Return a version of a dataset by its id or by the producer's name for it."""
-        record = self._versions.find(name, version)
+        record = self._versions.find(name, version) or self._find_imported_version(name, version)
         return None if record is None else self._load_versions(name, [record])[0]
+
+    def _find_imported_version(self, name: Name, version: str) -> VersionRecord | None:
+        """Return a version by its id in a catalog that was imported: the one that the same run wrote."""
+        alias = None if self._alias_store is None else self._alias_store.find_version(version)
+        if alias is None or (alias.namespace, alias.name) not in self.aliases_of(name):
+            return None
+        return next((record for record in self._versions.get(name)[::-1] if record.run_uuid == alias.run_uuid), None)
 
     def _load_versions(self, name: Name, records: Collection[VersionRecord]) -> list[DatasetVersion]:
         aliases = self.aliases_of(name)
