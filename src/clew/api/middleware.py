@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from clew.errors import ClewError, MalformedError, UsageError
+from clew.errors import ClewError, MalformedError, UsageError, is_damaged_file_error
 from clew.index.backends.sqlite import DamagedIndexError
 from clew.server.auth import (
     CHALLENGE,
@@ -72,8 +72,7 @@ async def on_http_error(request: Request, error: Any) -> Response:
 
 async def on_server_error(request: Request, error: Exception) -> Response:
     """Return 500 with the name of the exception, or 503 for a damaged file of the lake; the log has the traceback."""
-    # Not by their classes: the server loads these modules only when it reads the lake.
-    if type(error).__module__.partition(".")[0] in {"pyarrow", "deltalake", "_internal"}:
+    if is_damaged_file_error(error):
         detail = "Run `clew doctor` to find damaged files, and `clew doctor --repair` to write them again."
         return problem_response(request, 503, "The lake cannot be read.", detail)
     return problem_response(request, 500, "Internal server error.", f"{type(error).__name__}: see the server log.")

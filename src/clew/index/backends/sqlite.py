@@ -254,6 +254,8 @@ class SqliteBackend:
 
     def find_damage(self) -> str | None:
         """Check the structure of the file; return the first error."""
+        if self.path.is_dir():
+            return f"{self.path} is a folder"
         try:
             with _connect(self.path, f"{self.path.absolute().as_uri()}?mode=ro", "read") as connection:
                 (result,) = connection.execute("pragma quick_check(1)").fetchone()
