@@ -1,4 +1,4 @@
-"""Kills: any process of `clew up` is killed or stopped under load; events are accepted all the time, and none is lost."""
+"""Kills: processes of `clew up` are killed or stopped under load; events are accepted all the time and none is lost."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from clew.server.auth import (
     Authenticator,
     ForbiddenError,
     Principal,
+    RateLimitedError,
+    RateLimiter,
     Scope,
     UnauthenticatedError,
 )
@@ -125,6 +127,8 @@ class AuthMiddleware:
         self._app = app
         self._authenticator = authenticator
         self._limited = None if build_limited is None else LimitedApps(build_limited)
+        # Of failed logins: keys cannot be guessed, but each attempt costs a hash or a signature.
+        self._logins = RateLimiter(_FAILED_LOGINS_PER_SECOND, burst=_MAX_FAILED_LOGINS)
         self._login_handlers = {("POST", "/api/login"): self._log_in, ("POST", "/api/logout"): self._log_out}
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
@@ -134,7 +138,7 @@ class AuthMiddleware:
             try:
                 handle = self._login_handlers.get((request.method, connection["path"]))
                 app = await (self._choose_app(request) if handle is None else handle(request))
-            except (UnauthenticatedError, ForbiddenError) as error:
+            except (UnauthenticatedError, ForbiddenError, RateLimitedError) as error:
                 app = _error_response(request, error)
             await app(connection, receive, send)
             return
@@ -155,7 +159,10 @@ class AuthMiddleware:
             key = _decode_login(await _read_login(request)).key
         except msgspec.DecodeError as error:
             return problem_response(request, 400, "The body is not a login.", str(error))
+        client = "unknown" if request.client is None else request.client.host
+        self._logins.acquire(client)
         principal = await self._authenticator.verify(key)
+        self._logins.reset(client)
         principal.require_scope(Scope.READ)
         response = Response(status_code=204, headers={"cache-control": "no-store"})
         _set_cookies(request, response, self._authenticator.sessions.start(key), SESSION_SECONDS)
@@ -178,6 +185,9 @@ class AuthMiddleware:
 
 
 _MAX_LOGIN_BYTES = 16 << 10
+# Ten at once, then twelve a minute, by address.
+_MAX_FAILED_LOGINS = 10
+_FAILED_LOGINS_PER_SECOND = 0.2
 # Tells the page that there is a session; the other cookie is not visible to scripts.
 _LOGIN_HINT: Final = "clew-login"
 
@@ -229,6 +239,10 @@ def _require_unrestricted(principal: Principal) -> None:
 
 
 def _error_response(request: Request, error: ClewError) -> ASGIApp:
+    if isinstance(error, RateLimitedError):
+        response = problem_response(request, 429, error.message, error.hint or "")
+        response.headers["retry-after"] = str(error.retry_after)
+        return response
     is_unauthenticated = isinstance(error, UnauthenticatedError)
     response = problem_response(request, 401 if is_unauthenticated else 403, error.message, error.hint or "")
     if is_unauthenticated:
