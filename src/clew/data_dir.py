@@ -167,6 +167,18 @@ def create_private_folder(path: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file atomically, with access for the owner only. A folder in its place is renamed."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if path.is_dir() and not path.is_symlink():
+        path.replace(path.with_name(f"{path.name}.damaged"))
+    temporary.replace(path)
+
+
 def parse_lake_location(text: str) -> LakeLocation:
     """Parse a path, a `file://` URL or an `s3://` URL."""
     url = urlsplit(text)

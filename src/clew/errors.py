@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+from traceback import walk_tb
+
+# Of pyarrow and deltalake, for files that cannot be read; not by class, so that nothing heavy is imported.
+_DAMAGE_ERRORS = frozenset({"DeltaError", "DeltaProtocolError", "TableNotFoundError"})
+
+
+def is_damaged_file_error(error: BaseException) -> bool:
+    """Return whether a data file or Delta log could not be read. Other errors of these libraries are defects."""
+    module, _, _ = type(error).__module__.partition(".")
+    if module in {"deltalake", "_internal"}:
+        return type(error).__name__ in _DAMAGE_ERRORS
+    if module == "pyarrow":
+        return type(error).__name__ == "ArrowInvalid" and "parquet" in str(error).lower()
+    if not isinstance(error, OSError):
+        return False
+    # The file is missing, or its compressed pages are damaged.
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return any(name.startswith("pyarrow") for name in frames) and (error.errno is None or "/part-" in str(error))
+
 
 class ClewError(Exception):
     """Base class: `message` names the problem and the value, `hint` the next step."""

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from clew.errors import ClewError, MalformedError, UsageError
+from clew.errors import ClewError, MalformedError, UsageError, is_damaged_file_error
 from clew.index.backends.sqlite import DamagedIndexError
 from clew.query.names import EmptyIndexError
 from clew.server.auth import (
@@ -23,6 +23,8 @@ from clew.server.auth import (
     Authenticator,
     ForbiddenError,
     Principal,
+    RateLimitedError,
+    RateLimiter,
     Scope,
     UnauthenticatedError,
 )
@@ -74,8 +76,7 @@ async def on_http_error(request: Request, error: Any) -> Response:
 
 async def on_server_error(request: Request, error: Exception) -> Response:
     """Return 500 with the name of the exception, or 503 for a damaged file of the lake; the log has the traceback."""
-    # Not by their classes: the server loads these modules only when it reads the lake.
-    if type(error).__module__.partition(".")[0] in {"pyarrow", "deltalake", "_internal"}:
+    if is_damaged_file_error(error):
         detail = "Run `clew doctor` to find damaged files, and `clew doctor --repair` to write them again."
         return problem_response(request, 503, "The lake cannot be read.", detail)
     return problem_response(request, 500, "Internal server error.", f"{type(error).__name__}: see the server log.")
@@ -128,6 +129,8 @@ class AuthMiddleware:
         self._app = app
         self._authenticator = authenticator
         self._limited = None if build_limited is None else LimitedApps(build_limited)
+        # Of failed logins: keys cannot be guessed, but each attempt costs a hash or a signature.
+        self._logins = RateLimiter(_FAILED_LOGINS_PER_SECOND, burst=_MAX_FAILED_LOGINS)
         self._login_handlers = {("POST", "/api/login"): self._log_in, ("POST", "/api/logout"): self._log_out}
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
@@ -137,7 +140,7 @@ class AuthMiddleware:
             try:
                 handle = self._login_handlers.get((request.method, connection["path"]))
                 app = await (self._choose_app(request) if handle is None else handle(request))
-            except (UnauthenticatedError, ForbiddenError) as error:
+            except (UnauthenticatedError, ForbiddenError, RateLimitedError) as error:
                 app = _error_response(request, error)
             await app(connection, receive, send)
             return
@@ -158,7 +161,10 @@ class AuthMiddleware:
             key = _decode_login(await _read_login(request)).key
         except msgspec.DecodeError as error:
             return problem_response(request, 400, "The body is not a login.", str(error))
+        client = "unknown" if request.client is None else request.client.host
+        self._logins.acquire(client)
         principal = await self._authenticator.verify(key)
+        self._logins.reset(client)
         principal.require_scope(Scope.READ)
         response = Response(status_code=204, headers={"cache-control": "no-store"})
         _set_cookies(request, response, self._authenticator.sessions.start(key), SESSION_SECONDS)
@@ -181,6 +187,9 @@ class AuthMiddleware:
 
 
 _MAX_LOGIN_BYTES = 16 << 10
+# Ten at once, then twelve a minute, by address.
+_MAX_FAILED_LOGINS = 10
+_FAILED_LOGINS_PER_SECOND = 0.2
 # Tells the page that there is a session; the other cookie is not visible to scripts.
 _LOGIN_HINT: Final = "clew-login"
 
@@ -232,6 +241,10 @@ def _require_unrestricted(principal: Principal) -> None:
 
 
 def _error_response(request: Request, error: ClewError) -> ASGIApp:
+    if isinstance(error, RateLimitedError):
+        response = problem_response(request, 429, error.message, error.hint or "")
+        response.headers["retry-after"] = str(error.retry_after)
+        return response
     is_unauthenticated = isinstance(error, UnauthenticatedError)
     response = problem_response(request, 401 if is_unauthenticated else 403, error.message, error.hint or "")
     if is_unauthenticated:

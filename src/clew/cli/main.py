@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clew import __version__
-from clew.errors import ClewError, MissingExtraError, UsageError
+from clew.errors import ClewError, MissingExtraError, UsageError, is_damaged_file_error
 
 
 class _Command(NamedTuple):
@@ -79,7 +78,9 @@ _EXTRAS = {
 }
 _EXIT_INTERRUPTED = 130
 # They write to the data directory only; the files of others follow the settings of the user.
-_PRIVATE_COMMANDS = frozenset({"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys"})
+_PRIVATE_COMMANDS = frozenset(
+    {"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys", "doctor", "demo"}
+)
 _PRIVATE_UMASK = 0o077
 
 
@@ -159,25 +160,24 @@ def _report_damaged_files() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Not by their classes: most commands do not import these modules.
-        module = type(error).__module__.partition(".")[0]
-        if module == "sqlite3":
+        # Not by its class: most commands do not import the module.
+        if type(error).__module__ == "sqlite3":
             from clew.index.backends.sqlite import DamagedIndexError
 
             raise DamagedIndexError.of(error) from error  # type: ignore[arg-type]
-        if module in {"pyarrow", "deltalake", "_internal"} or _is_data_file_error(error):
+        if is_damaged_file_error(error):
             message = f"The lake cannot be read: {str(error).strip().partition(chr(10))[0].rstrip('.')}."
             hint = "Run `clew doctor` to find damaged files, and `clew doctor --repair` to write them again."
             raise ClewError(message, hint=hint) from error
+        if isinstance(error, OSError) and error.filename is not None and not isinstance(error, BrokenPipeError):
+            raise _access_error(error) from error
         raise
 
 
-def _is_data_file_error(error: Exception) -> bool:
-    """Return whether pyarrow could not read a data file: it is missing, or its compressed pages are damaged."""
-    if not isinstance(error, OSError):
-        return False
-    frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(name.startswith("pyarrow") for name in frames) and (error.errno is None or "/part-" in str(error))
+def _access_error(error: OSError) -> ClewError:
+    """Translate an error of the operating system that no other code has translated."""
+    hint = "Fix its permissions or free disk space. `clew doctor --repair` writes damaged files of clew again."
+    return ClewError(f"{os.fsdecode(error.filename)} cannot be accessed: {error.strerror}.", hint=hint)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.collector.group_commit import Appender
+from clew.data_dir import replace_file
 from clew.errors import ClewError, UsageError
 from clew.eventlog.staging import StagedSegments, list_published
 from clew.eventlog.writer import IncomingEvent, LogWriter
@@ -347,16 +348,13 @@ def _stream_for(path: Path, body: bytes) -> Stream:
 def _read_positions(folder: Path) -> dict[str, int]:
     try:
         return _decode_positions((folder / _POSITIONS_FILE).read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         # Read everything again: the log and the lake deduplicate.
         return {}
 
 
 def _write_positions(folder: Path, positions: dict[str, int]) -> None:
-    path = folder / _POSITIONS_FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(positions)))
-    temporary.replace(path)
+    replace_file(folder / _POSITIONS_FILE, msgspec.json.format(msgspec.json.encode(positions)))
 
 
 _LOG = logging.getLogger(__name__)

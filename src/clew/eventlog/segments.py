@@ -235,8 +235,8 @@ def segment_base(path: Path) -> int:
 
 
 def list_paths(folder: Path) -> list[Path]:
-    """Return the paths of all segments in order."""
-    return sorted(folder.glob("[0-9]" * _DIGITS + SUFFIX))
+    """Return the paths of all segments in order; anything else than a file is skipped."""
+    return sorted(path for path in folder.glob("[0-9]" * _DIGITS + SUFFIX) if path.is_file())
 
 
 def list_segments(folder: Path) -> list[Segment]:

@@ -7,7 +7,7 @@ of other namespaces, except the ends of edges: they have an opaque name instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import product
@@ -117,6 +117,7 @@ class _TableRule(Struct, frozen=True):
 
 # Views call the functions below, which each database provides under its own qualified names.
 _FUNCTIONS = re.compile(r"\b(is_visible|is_visible_io|opaque_name|mask_names)(?=\()")
+_IS_VISIBLE = re.compile(r"\bis_visible\(([\w.]+)\)")
 _IS_VISIBLE_SESSION = "exists (select 1 from runs where runs.session_id = source.session_id)"
 _ANNOTATIONS_KEY = entity_key(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None)
 _IS_VISIBLE_FACET = f"""case when kind in ('dataset', 'job') then is_visible(entity_key)
@@ -180,20 +181,27 @@ _VIEW = re.compile(r"create (?:view if not exists|or replace view) (\w+) as\n(.*
 
 
 def limited_views(
-    schema: str, columns_of: Callable[[str], Sequence[str]], source: str, function_prefix: str = ""
+    schema: str,
+    columns_of: Callable[[str], Mapping[str, str]],
+    source: str,
+    function_prefix: str = "",
+    is_visible: Callable[[str], str] | None = None,
 ) -> Iterator[str]:
     """Yield the statements that create the temporary views of all tables and views of a schema.
 
-    `source`: name of the schema with the tables. `function_prefix`: qualifies the functions.
+    `columns_of`: types of the columns of a table, empty for no casts. `source`: name of the schema with the tables.
+    `function_prefix`: qualifies the functions. `is_visible`: a condition on a column that replaces the function of
+    that name.
     """
     for table in _TABLE.findall(schema):
         for view, query in _limited_table(table, columns_of(table), f"{source}.{table}"):
-            yield f"create temp view {view} as " + _FUNCTIONS.sub(rf"{function_prefix}\1", query)
+            condition = query if is_visible is None else _IS_VISIBLE.sub(lambda call: is_visible(call[1]), query)
+            yield f"create temp view {view} as " + _FUNCTIONS.sub(rf"{function_prefix}\1", condition)
     for view, query in _VIEW.findall(schema):
         yield f"create temp view {view} as {query}"
 
 
-def _limited_table(table: str, columns: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
+def _limited_table(table: str, columns: Mapping[str, str], source: str) -> Iterator[tuple[str, str]]:
     """Yield the names and queries of the views of a table."""
     if table == "edge_sets":
         yield from _limited_edge_sets(source)
@@ -203,10 +211,11 @@ def _limited_table(table: str, columns: Sequence[str], source: str) -> Iterator[
         yield table, " union all ".join(_select(_RULES[table], columns, source))
 
 
-def _select(rule: _TableRule, columns: Sequence[str], table: str) -> Iterator[str]:
+def _select(rule: _TableRule, columns: Mapping[str, str], table: str) -> Iterator[str]:
     """Yield a query for each combination of visible and hidden ends.
 
     The namespace of a hidden end is constant, so that a lookup by name reads only the query in which it is visible.
+    All values have the type of their column: otherwise SQLite computes the whole view for each query.
     """
     own = "true" if rule.own is None else f"is_visible(source.{rule.own}namespace)"
     for hidden in product((False, True), repeat=len(rule.ends)):
@@ -224,9 +233,13 @@ def _select(rule: _TableRule, columns: Sequence[str], table: str) -> Iterator[st
                 conditions.append(f"{namespace} is not null and not is_visible({namespace})")
             else:
                 conditions.append(f"({namespace} is null or is_visible({namespace}))")
-        selected = ", ".join(f'{value} as "{column}"' for column, value in values.items())
+        selected = ", ".join(f'{_cast(values[column], column, kind)} as "{column}"' for column, kind in columns.items())
         used = [condition for condition in conditions if condition != "true"]
         yield f"select {selected} from {table} source where {' and '.join(used) or 'true'}"  # noqa: S608
+
+
+def _cast(value: str, column: str, kind: str) -> str:
+    return value if not kind or value == f'source."{column}"' else f"cast({value} as {kind})"
 
 
 _HIDDEN = f"'{HIDDEN_NAMESPACE}'"

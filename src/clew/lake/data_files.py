@@ -166,6 +166,7 @@ def write_data_file(
             compression=_COMPRESSION,
             use_dictionary=[name for name in columns if name not in HIGH_CARDINALITY_COLUMNS],
             write_statistics=columns,
+            write_page_checksum=True,
             **options,
         ) as writer:
             for part in parts:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -34,11 +32,13 @@ from clew.events.facets import FacetOrder
 from clew.lake.data_files import DataFile
 from clew.lake.manifest import check_no_stray_tables, check_tables, read_manifest, write_manifest
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES, Table
-from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, open_storage, translate_storage_errors
+from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, Storage, open_storage, translate_storage_errors
 
 # Reports of Spark tasks to the driver while a batch is processed.
 WORKER_REPORTS_DIR: Final = "_worker_reports"
 _MAX_COMMIT_ATTEMPTS = 5
+# Written when the whole Delta log of a table under repair is copied.
+_IS_COPIED: Final = "copied"
 # Every commit lists the whole Delta log of its table three times, and a busy stream commits 100,000 times a day.
 _TABLE_PROPERTIES: Final = {"delta.logRetentionDuration": "interval 1 hours"}
 # Otherwise deltalake stats every file of the log after each commit (13 ms for 2,000 files). Done by vacuum instead.
@@ -167,9 +167,9 @@ class Lake:
                 already_committed += table_files
         return already_committed
 
-    def last_batch(self, app_id: str) -> int:
-        """Return the number of the last batch of an application that any event table has; -1 if there is none."""
-        tables = (self.table(name) for name in EVENT_TABLE_NAMES)
+    def last_batch(self, app_id: str, names: Iterable[str] = EVENT_TABLE_NAMES) -> int:
+        """Return the number of the last batch of an application that any of these tables has; -1 if there is none."""
+        tables = (self.table(name) for name in names)
         return max((_last_batch_number(table, app_id) for table in tables if table is not None), default=-1)
 
     def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
@@ -182,17 +182,18 @@ class Lake:
 
         Until `append_recovered`, the table counts as damaged. An interrupted repair is started again.
         """
-        folder = Path(str(self.root / table.name))
-        logs, old_logs = folder / DELTA_LOG_DIR, folder / REPAIR_LOG_DIR
-        if old_logs.exists():
-            shutil.rmtree(logs, ignore_errors=True)
-        elif logs.exists():
-            logs.replace(old_logs)
-        else:
-            old_logs.mkdir(parents=True)
+        folder = self.root / table.name
+        if not open_storage(folder).has_folder():
+            # A file in its place.
+            open_storage(folder).remove_all()
+        logs, old_logs = open_storage(folder / DELTA_LOG_DIR), open_storage(folder / REPAIR_LOG_DIR)
+        if old_logs.read(_IS_COPIED) is None:
+            _copy_files(logs, old_logs)
+            old_logs.add(_IS_COPIED, b"")
+        logs.remove_all()
         self._tables.pop(table.name, None)
         self._create_tables()
-        return _read_old_log(folder, old_logs)
+        return _read_old_log(folder)
 
     def append_recovered(self, table: Table, files: list[DataFile], transactions: Mapping[str, int]) -> None:
         """Append files to a table that was created again, with the transactions that they contain."""
@@ -204,9 +205,11 @@ class Lake:
             "append",
             CommitProperties(app_transactions=[Transaction(*transaction) for transaction in transactions.items()]),
         )
-        folder = Path(str(self.root / table.name))
-        shutil.rmtree(kept := folder / f"{DELTA_LOG_DIR}.damaged", ignore_errors=True)
-        (folder / REPAIR_LOG_DIR).replace(kept)
+        folder = self.root / table.name
+        old_logs, target = open_storage(folder / REPAIR_LOG_DIR), open_storage(folder / f"{DELTA_LOG_DIR}.damaged")
+        target.remove_all()
+        _copy_files(old_logs, target)
+        old_logs.remove_all()
 
     def delete_uncommitted(self, files: list[DataFile]) -> None:
         """Delete files that are not part of any commit."""
@@ -265,28 +268,37 @@ class Lake:
             )
 
 
-def _read_old_log(folder: Path, logs: Path) -> OldTable:
+def _copy_files(source: Storage, target: Storage) -> None:
+    for file in source.list_files():
+        target.add(file.name, source.read(file.name) or b"")
+
+
+def _read_old_log(folder: LakeLocation) -> OldTable:
     """Read what can be read of a damaged Delta log."""
     removed: set[str] = set()
     transactions: dict[str, int] = {}
-    for action in _readable_actions(logs):
+    for action in _readable_actions(folder / REPAIR_LOG_DIR):
         remove, transaction = action.get("remove"), action.get("txn")
         if remove:
             removed.add(unquote(remove["path"]))
         if transaction:
             app_id, version = transaction["appId"], int(transaction["version"])
             transactions[app_id] = max(version, transactions.get(app_id, version))
-    files = sorted(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime)
-    return OldTable([str(path) for path in files if path.name not in removed], transactions)
+    files = (file for file in open_storage(folder).list_files() if file.name.endswith(".parquet"))
+    names = [file.name for file in sorted(files, key=lambda file: file.written_at) if file.name not in removed]
+    return OldTable([str(folder / name) for name in names], transactions)
 
 
-def _readable_actions(logs: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(logs.glob("*.checkpoint*.parquet")):
-        with suppress(OSError, pa.ArrowException):
-            rows = pq.ParquetFile(path).read()
-            yield from rows.select([name for name in ("remove", "txn") if name in rows.column_names]).to_pylist()
-    for path in sorted(logs.glob("*.json")):
-        for line in path.read_bytes().splitlines():
+def _readable_actions(logs: LakeLocation) -> Iterator[dict[str, Any]]:
+    storage = open_storage(logs)
+    names = sorted(file.name for file in storage.list_files())
+    for name in names:
+        if ".checkpoint" in name and name.endswith(".parquet"):
+            with suppress(OSError, pa.ArrowException):
+                rows = pq.ParquetFile(storage.parquet_source(name)).read()
+                yield from rows.select([name for name in ("remove", "txn") if name in rows.column_names]).to_pylist()
+    for name in names:
+        for line in (storage.read(name) or b"").splitlines() if name.endswith(".json") else ():
             with suppress(ValueError):
                 action = json.loads(line)
                 if isinstance(action, dict):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -41,6 +42,15 @@ class LakeManifest(Struct, frozen=True):
     facet_order: FacetOrder = FacetOrder.RECEIVED
 
 
+_REPAIR_HINT = "Nothing was changed. Run `clew doctor --repair`: it writes the file again. Or restore it from a backup."
+_STORED_ID = re.compile(rb'"id":"([0-9a-f-]{36})"')
+_STORED_ORDER = re.compile(rb'"facet_order":"(%s)"' % "|".join(FacetOrder).encode())
+
+
+class DamagedManifestError(ClewError):
+    """Raised if the manifest of a lake cannot be parsed."""
+
+
 def lake_exists(root: LakeLocation) -> bool:
     """Return whether there is a lake at `root`; raise if it has another format version."""
     return read_manifest(root) is not None
@@ -60,9 +70,12 @@ def read_manifest(root: LakeLocation) -> LakeManifest | None:
 def _read(root: LakeLocation, name: str) -> bytes | None:
     try:
         return open_storage(root).read(name)
-    except OSError as error:
+    except PermissionError as error:
         hint = "Fix its permissions, or pass another folder with --home DIR or --lake PATH."
         raise ClewError(f"{root / name} cannot be read: {error.strerror}.", hint=hint) from error
+    except OSError as error:
+        message = f"{root / name} cannot be read: {error.strerror}."
+        raise DamagedManifestError(message, hint=_REPAIR_HINT) from error
 
 
 def _check_format(root: LakeLocation, manifest: LakeManifest) -> None:
@@ -101,9 +114,38 @@ def _parse(path: LakeLocation, text: bytes) -> LakeManifest:
         values = msgspec.json.decode(text, type=dict[str, Any])
         # The name of the first versions.
         return msgspec.convert({"format_version": values.get("format"), **values}, LakeManifest, strict=False)
-    except msgspec.DecodeError as error:
-        message = f"{path} is not a valid lake manifest."
-        raise ClewError(message, hint=f"Restore the file from a backup. {RECREATE_HINT}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedManifestError(f"{path} is not a valid lake manifest.", hint=_REPAIR_HINT) from error
+
+
+def find_manifest_damage(root: LakeLocation, tables: Collection[str]) -> str | None:
+    """Return why the manifest cannot be read, or that it is missing although any of these tables exists."""
+    try:
+        is_missing = read_manifest(root) is None and not tables_are_absent(root, tables)
+    except DamagedManifestError as error:
+        return error.message
+    return f"The lake {root} has tables, but no {_FILE}." if is_missing else None
+
+
+def tables_are_absent(root: LakeLocation, tables: Collection[str]) -> bool:
+    """Return whether none of these tables exists."""
+    return not set(tables) & set(table_names(root))
+
+
+def restore_manifest(
+    root: LakeLocation, tables: Iterable[str], lake_id: str | None, facet_order: FacetOrder | None
+) -> None:
+    """Write a missing or damaged manifest again; what is not given is read from the damaged file, if it has it."""
+    storage = open_storage(root)
+    try:
+        text = storage.read(_FILE) or b""
+    except OSError:
+        text = b""
+    stored_id, stored_order = _STORED_ID.search(text), _STORED_ORDER.search(text)
+    order = facet_order or (FacetOrder(stored_order[1].decode()) if stored_order else FacetOrder.RECEIVED)
+    lake_id = lake_id or (stored_id[1].decode() if stored_id else str(uuid.uuid4()))
+    manifest = LakeManifest(LAKE_FORMAT_VERSION, __version__, lake_id, tuple(tables), order)
+    storage.replace(_FILE, msgspec.json.encode(manifest) + b"\n")
 
 
 _RESTORE_HINT = (
@@ -127,7 +169,7 @@ def check_tables(root: LakeLocation, manifest: LakeManifest) -> None:
     """Raise if a table, its Delta log or its files are missing or damaged."""
 
     def check_table(name: str) -> None:
-        damage = find_damage(root / name, is_deep=False)
+        damage = find_damage(root / name, CheckLevel.SIZES)
         if damage is None or (damage.is_missing and name not in manifest.tables):
             return
         hint = (
@@ -149,8 +191,16 @@ class TableDamage(NamedTuple):
     is_missing: bool = False
 
 
-def find_damage(folder: LakeLocation, *, is_deep: bool = True) -> TableDamage | None:
-    """Find missing and damaged files of a table; `is_deep` reads the footers of the data files as well."""
+class CheckLevel(IntEnum):
+    """What a check reads of each data file: nothing, its footer, or all of its pages and their checksums."""
+
+    SIZES = 0
+    FOOTERS = 1
+    CONTENT = 2
+
+
+def find_damage(folder: LakeLocation, level: CheckLevel = CheckLevel.FOOTERS) -> TableDamage | None:
+    """Find missing and damaged files of a table."""
     storage = open_storage(folder)
     if not storage.has_folder():
         return TableDamage(f"The lake {folder.parent} has no table {folder.name}.", is_missing=True)
@@ -174,7 +224,7 @@ def find_damage(folder: LakeLocation, *, is_deep: bool = True) -> TableDamage | 
     damaged = sorted(
         name
         for name, size in sizes.items()
-        if name in present and (present[name] != size or (is_deep and not _is_parquet(folder / name)))
+        if name in present and (present[name] != size or not _is_parquet(folder / name, level))
     )
     if missing:
         message = f"The table {folder} lacks {len(missing):,} of its {len(sizes):,} files, e.g. {missing[0]}."
@@ -198,7 +248,7 @@ def _find_damaged_commit(folder: LakeLocation, *, is_deep: bool) -> str | None:
             return f"the file {name}/{file} is empty"
         if is_deep and COMMIT_FILE.fullmatch(file) and not _is_ndjson(storage.read(file) or b""):
             return f"the file {name}/{file} is damaged"
-        if is_deep and file.endswith(".parquet") and not _is_parquet(folder / DELTA_LOG_DIR / file):
+        if is_deep and file.endswith(".parquet") and not _is_parquet(folder / DELTA_LOG_DIR / file, CheckLevel.FOOTERS):
             return f"the file {name}/{file} is damaged"
     return None
 
@@ -210,14 +260,20 @@ def _is_ndjson(content: bytes) -> bool:
         return False
 
 
-def _is_parquet(path: LakeLocation) -> bool:
+def _is_parquet(path: LakeLocation, level: CheckLevel) -> bool:
+    """Return whether a data file is intact, as far as it is read."""
+    if level is CheckLevel.SIZES:
+        return True
     # Imported here: it is slow to load.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        pq.read_metadata(open_parquet(str(path)))
-    except (OSError, pa.ArrowException):
+        file = pq.ParquetFile(open_parquet(str(path)), page_checksum_verification=True)
+        if level is CheckLevel.CONTENT:
+            for batch in file.iter_batches():
+                batch.validate(full=True)
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return False
     return True
 

@@ -8,6 +8,7 @@ import msgspec
 from deltalake import DeltaTable
 from msgspec import Struct
 
+from clew.data_dir import LakeLocation
 from clew.events.facets import FacetOrder
 from clew.lake.lake import Lake, file_values
 from clew.lake.schemas import (
@@ -18,6 +19,7 @@ from clew.lake.schemas import (
     RUNTIME_EVENTS,
     STATE_TABLE_NAMES,
 )
+from clew.lake.storage import open_storage
 
 _FILE: Final = "derived.json"
 # Increased when state or derived tables change: they are then rebuilt.
@@ -59,7 +61,10 @@ def _last_position(table: DeltaTable) -> int:
 
 def read_refresh_state(lake: Lake) -> RefreshState | None:
     """Return the state of the last complete refresh; None if all derived tables must be rebuilt."""
-    text = lake.storage.read(_FILE)
+    try:
+        text = lake.storage.read(_FILE)
+    except OSError:
+        text = None
     if text is None or any(lake.table(name) is None for name in (*DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES)):
         return None
     try:
@@ -67,6 +72,15 @@ def read_refresh_state(lake: Lake) -> RefreshState | None:
     except msgspec.DecodeError:
         return None
     return state if state.format == _FORMAT and state.facet_order is lake.facet_order else None
+
+
+def read_facet_order(root: LakeLocation) -> FacetOrder | None:
+    """Return the facet order of the last refresh; None if it is unknown."""
+    try:
+        text = open_storage(root).read(_FILE)
+        return None if text is None else msgspec.json.decode(text, type=RefreshState).facet_order
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def has_underived_chunks(lake: Lake) -> bool:

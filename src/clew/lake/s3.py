@@ -184,6 +184,11 @@ class S3Storage(Storage):
         with translate_s3_errors(self._url), ignore_not_found():
             obstore.delete(self._store, self._key(name))
 
+    def remove_all(self) -> None:
+        with translate_s3_errors(self._url), ignore_not_found():
+            for objects in obstore.list(self._store, f"{self._url.key}/".lstrip("/")):
+                obstore.delete(self._store, [item["path"] for item in objects])
+
     def list_files(self) -> Iterable[FileInfo]:
         with translate_s3_errors(self._url):
             objects = obstore.list_with_delimiter(self._store, self._url.key or None)["objects"]

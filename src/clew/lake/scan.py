@@ -200,7 +200,7 @@ def _row_groups(lake: Lake, table: str, ranges: Sequence[tuple[int, int]]) -> It
 
 
 def _read(group: RowGroup) -> pa.Table:
-    file = pq.ParquetFile(open_parquet(group.path))
+    file = pq.ParquetFile(open_parquet(group.path), page_checksum_verification=True)
     columns = _COLUMNS if group.table in _NOTEBOOK_TABLES else _COLUMNS[:-1]
     # Older files may lack a column.
     return file.read_row_group(group.row_group, columns=[name for name in columns if name in file.schema_arrow.names])

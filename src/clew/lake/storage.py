@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from clew.data_dir import BucketUrl, LakeLocation
+from clew.data_dir import BucketUrl, LakeLocation, replace_file
 from clew.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Storage(ABC):
         """Remove a file if it exists."""
 
     @abstractmethod
+    def remove_all(self) -> None:
+        """Remove the root with all files below it, or a file in its place."""
+
+    @abstractmethod
     def list_files(self) -> Iterable[FileInfo]:
         """List the files directly below the root."""
 
@@ -118,29 +123,31 @@ class LocalStorage(Storage):
 
     def add(self, name: str, content: bytes) -> None:
         path = self._path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
     def replace(self, name: str, content: bytes) -> None:
-        path = self._path / name
-        temporary = path.with_name(f"{path.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(self._path / name, content)
 
     def remove(self, name: str) -> None:
         (self._path / name).unlink(missing_ok=True)
+
+    def remove_all(self) -> None:
+        if self._path.is_dir() and not self._path.is_symlink():
+            shutil.rmtree(self._path)
+        else:
+            self._path.unlink(missing_ok=True)
 
     def list_files(self) -> Iterable[FileInfo]:
         if not self._path.is_dir():
             return
         with os.scandir(self._path) as listing:
             for file in listing:
-                if file.is_file():
-                    status = file.stat()
-                    yield FileInfo(file.name, status.st_size, status.st_mtime)
+                # A symbolic link may be a loop.
+                with suppress(OSError):
+                    if file.is_file():
+                        status = file.stat()
+                        yield FileInfo(file.name, status.st_size, status.st_mtime)
 
     def list_folders(self) -> list[str]:
         return sorted(path.name for path in self._path.iterdir() if path.is_dir()) if self._path.is_dir() else []
@@ -164,7 +171,9 @@ class LocalStorage(Storage):
     def dataset(self, names: list[str], schema: Any) -> Any:
         import pyarrow.dataset as ds
 
-        return ds.dataset([self.parquet_source(name) for name in names], schema=schema, format="parquet")
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        return ds.dataset([self.parquet_source(name) for name in names], schema=schema, format=parquet)
 
     def open_table(self, name: str) -> DeltaTable:
         from deltalake import DeltaTable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections import Counter
@@ -14,7 +13,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, replace_file
 from clew.eventlog.writer import LogWriter
 
 NO_BATCH = -1
@@ -167,13 +166,13 @@ class Checkpoint:
         path = self.folder / name
         try:
             content = path.read_bytes()
+            checksums = path.with_name(f".{path.name}.crc")
+            if checksums.exists():
+                chunks = (content[start : start + _CRC_BYTES] for start in range(0, len(content), _CRC_BYTES))
+                if checksums.read_bytes() != _CRC_HEADER + b"".join(crc32(chunk).to_bytes(4) for chunk in chunks):
+                    return False
         except OSError:
             return False
-        checksums = path.with_name(f".{path.name}.crc")
-        if checksums.exists():
-            chunks = (content[start : start + _CRC_BYTES] for start in range(0, len(content), _CRC_BYTES))
-            if checksums.read_bytes() != _CRC_HEADER + b"".join(crc32(chunk).to_bytes(4) for chunk in chunks):
-                return False
         return _IS_VALID[name.partition("/")[0]](content)
 
     def restore(self, plan: BatchPlan) -> Path:
@@ -291,7 +290,7 @@ def read_batch_records(checkpoint: Path) -> list[BatchRecord]:
     """Read the last batches, newest last."""
     try:
         return _decode_batches((checkpoint / _HISTORY_FILE).read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         # Only used for display.
         return []
 
@@ -313,7 +312,7 @@ def read_ranges(checkpoint: Path) -> RawOnlyRanges:
     """Read the raw-only ranges of a checkpoint folder."""
     try:
         return _decode((checkpoint / _RANGES_FILE).read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         return ()
 
 
@@ -339,9 +338,4 @@ def _write(path: Path, value: object) -> None:
 
 def _write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    replace_file(path, content)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, replace_file
 from clew.errors import ClewError
 from clew.eventlog.segments import list_segments, read_known_end, tail_checksum
 from clew.index.backends.sqlite import DamagedIndexError, SqliteBackend
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.lake.manifest import read_manifest
-from clew.lake.schemas import EVENT_GRAIN_TABLES
+from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLE_NAMES
 from clew.pipeline.checkpoint import Checkpoint, read_batch_records
 from clew.pipeline.progress import ProgressCallback, no_progress
 
@@ -111,6 +111,11 @@ def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
     """Raise if log, checkpoint, lake and index do not belong together; bind a new checkpoint to the lake."""
     checkpoint = Checkpoint(home.checkpoint)
     _check_lake_id(checkpoint, lake)
+    for table in EVENT_TABLE_NAMES:
+        message = find_missing_batch(checkpoint, lake, table)
+        if message is not None:
+            hint = "Nothing was changed. Run `clew doctor --repair`: it writes the rows again."
+            raise ClewError(message, hint=hint)
     check_log_offsets(home)
     _check_event_counts(index, lake)
 
@@ -118,10 +123,10 @@ def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
 def _check_lake_id(checkpoint: Checkpoint, lake: Lake) -> None:
     manifest = read_manifest(lake.root)
     lake_id = "" if manifest is None else manifest.id
-    stored = _checkpoint_lake_id(checkpoint)
+    stored = _read_lake_file(checkpoint)
     if stored is None:
         checkpoint.root.mkdir(parents=True, exist_ok=True)
-        (checkpoint.root / _LAKE_FILE).write_text(json.dumps({"id": lake_id, "path": str(lake.root)}) + "\n")
+        replace_file(checkpoint.root / _LAKE_FILE, json.dumps({"id": lake_id, "path": str(lake.root)}).encode())
     elif stored["id"] != lake_id:
         message = (
             f"The checkpoint {checkpoint.root} belongs to the lake {stored['id']}, last seen at {stored['path']};"
@@ -134,11 +139,26 @@ def _check_lake_id(checkpoint: Checkpoint, lake: Lake) -> None:
         raise ClewError(message, hint=hint)
 
 
-def _checkpoint_lake_id(checkpoint: Checkpoint) -> dict[str, str] | None:
+def read_checkpoint_lake_id(checkpoint: Checkpoint) -> str | None:
+    """Return the id of the lake of a checkpoint; None if it is unknown."""
+    stored = _read_lake_file(checkpoint)
+    return None if stored is None else stored["id"]
+
+
+def find_missing_batch(checkpoint: Checkpoint, lake: Lake, table: str) -> str | None:
+    """Return that a table lacks the last batch that wrote rows to it, which happens if its last commit was deleted."""
+    app_id = checkpoint.stored_app_id
+    batches = [batch for batch in read_batch_records(checkpoint.root) if batch.app_id == app_id]
+    last = max((batch.number for batch in batches if batch.rows.get(table)), default=-1)
+    is_missing = last >= 0 and lake.last_batch(app_id, [table]) < last
+    return f"The table {lake.root / table} lacks batch {last:,}: its last commit is missing." if is_missing else None
+
+
+def _read_lake_file(checkpoint: Checkpoint) -> dict[str, str] | None:
     try:
         log_segments = json.loads((checkpoint.root / _LAKE_FILE).read_text())
         return {"id": str(log_segments["id"]), "path": str(log_segments["path"])}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

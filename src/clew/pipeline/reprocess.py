@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from clew.data_dir import DataDir, IndexLocation
-from clew.errors import ClewError
-from clew.eventlog.segments import end_position, read_event_ids, split_ranges
+from clew.eventlog.segments import read_event_ids, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter, normalize_body
 from clew.events.decoding import RejectedError
 from clew.events.ids import event_id
@@ -30,41 +24,30 @@ from clew.events.streams import Stream, decode_event
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter, build_and_swap
 from clew.lake.backfill_state import (
-    EVENT_COLUMNS,
     Chunk,
-    decode_raw_events,
     find_pending_positions,
     has_pending_backfill,
     read_backfilled_ranges,
 )
 from clew.lake.data_files import DataFile, FileWriter
-from clew.lake.event_rows import EventTableBuilder
-from clew.lake.lake import BatchId, Lake, active_files, replace_files
-from clew.lake.manifest import TableDamage, check_integrity, find_damage, require_lake
-from clew.lake.refresh_state import has_underived_chunks, reset_refresh_state
+from clew.lake.lake import BatchId, Lake
+from clew.lake.manifest import check_integrity, require_lake
+from clew.lake.refresh_state import has_underived_chunks
 from clew.lake.scan import (
     RowGroupPartition,
     ValueRange,
-    iter_by_seq,
     plan_partitions,
     prune_files,
     sample_facets,
-    scan_range,
 )
 from clew.lake.schemas import (
     BACKFILLS,
-    EVENT_GRAIN_TABLES,
     FACET_TABLES,
     LARGE_COLUMNS,
     LARGE_FACETS,
     LINEAGE_EVENTS,
     REJECTED_EVENTS,
-    SOURCE_TABLE_NAMES,
-    SOURCE_TABLES,
-    Table,
 )
-from clew.lake.storage import table_names
-from clew.pipeline.checkpoint import Checkpoint, read_ranges
 from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import AsyncIndexWriter
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, LockedError, acquire_lock
@@ -73,12 +56,8 @@ from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
 from clew.pipeline.worker_reports import SpilledChanges, WorkerReport, run_tasks
 from clew.pipeline.workers import (
-    BYTES_PER_BATCH,
     EventTask,
-    TaskEvent,
-    add_rows,
     read_lake_events,
-    read_log_events,
     read_raw_only_events,
 )
 
@@ -339,169 +318,3 @@ def _can_decode(row: dict[str, Any]) -> bool:
 def _stream(name: str) -> Stream:
     """Return the stream of that name; OpenLineage if it is unknown."""
     return next((stream for stream in Stream if stream == name), Stream.OPENLINEAGE)
-
-
-class TableRepair(Struct, frozen=True):
-    """Repair of a table: its damage, the rows that were written again, and what is lost.
-
-    A derived table is deleted: the next pipeline writes it.
-    """
-
-    table: str
-    damage: str
-    rows: int = 0
-    lost: str | None = None
-    is_derived: bool = False
-
-
-def repair_lake(home: DataDir, on_progress: ProgressCallback = no_progress) -> list[TableRepair]:
-    """Repair damaged tables without Spark; the next pipeline rebuilds the index and the derived tables.
-
-    Rows of events are re-created from the log, rows of facets from the events.
-    """
-    require_lake(home.lake)
-    root = home.lake_folder
-    with acquire_lock(root / PIPELINE_LOCK) as check_lock, acquire_lock(root / BACKFILL_LOCK, "backfill"):
-        names = dict.fromkeys((*EVENT_GRAIN_TABLES, *SOURCE_TABLE_NAMES, *table_names(root)))
-        damages = {name: damage for name in names if (damage := find_damage(root / name)) is not None}
-        if not damages:
-            return []
-        lake, repairs = Lake(root, check_lock), []
-        # First, so that the next pipeline completes an interrupted repair.
-        reset_refresh_state(lake)
-        Checkpoint(home.checkpoint).request_reindex()
-        for name, damage in damages.items():
-            on_progress(f"Repairing the table {name}")
-            table = next((table for table in SOURCE_TABLES if table.name == name), None)
-            if table is None:
-                shutil.rmtree(root / name)
-                repairs.append(TableRepair(name, damage.message, is_derived=True))
-            else:
-                repairs.append(_TableRepairer(home, lake, table, damage).run())
-        return repairs
-
-
-class _TableRepairer:
-    """Writes missing rows of a table again, and replaces its Delta log if that is damaged."""
-
-    def __init__(self, home: DataDir, lake: Lake, table: Table, damage: TableDamage) -> None:
-        self._home = home
-        self._lake = lake
-        self._table = table
-        self._damage = damage
-        self._key = next(name for name in ("uuid", "event_id", "number") if name in table.schema.names)
-        self._writer = FileWriter(str(lake.root), LARGE_COLUMNS)
-        self._files: list[DataFile] = []
-
-    def run(self) -> TableRepair:
-        """Repair the table."""
-        lost = self._replace_files() if self._damage.files else self._replace_log()
-        return TableRepair(self._table.name, self._damage.message, sum(file.rows for file in self._files), lost)
-
-    def _replace_files(self) -> str | None:
-        """Replace the damaged files by files with the same rows; return the lost rows."""
-        delta = self._lake.require_table(self._table.name)
-        damaged = [file for file in active_files(delta) if unquote(file.name) in self._damage.files]
-        actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-        statistics = [action for action in actions if unquote(action["path"]) in self._damage.files]
-        low = min(action.get("min.seq") or 0 for action in statistics)
-        highest = [action.get("max.seq") for action in statistics]
-        high = max(_MAX_POSITION if position is None else position for position in highest)
-        kept = [path for path in self._lake.files(self._table.name) if Path(path).name not in self._damage.files]
-        self._write_missing({key for path in kept for key in self._keys(_read_file(path, [self._key]))}, low, high)
-        replace_files(self._lake, self._table.name, damaged, self._files, is_data_change=True)
-        expected, found = (
-            sum(action["num_records"] or 0 for action in statistics),
-            sum(file.rows for file in self._files),
-        )
-        return f"{expected - found:,} of {expected:,} rows" if found < expected else None
-
-    def _replace_log(self) -> str | None:
-        """Create the table again, from its readable files and what its Delta log still says; return the lost events."""
-        checkpoint = Checkpoint(self._home.checkpoint)
-        # An uncommitted batch is repeated: its rows are left out.
-        end = checkpoint.committed_offset or _MAX_POSITION
-        old = self._lake.recreate_table(self._table)
-        known: set[Any] = set()
-        for path in old.files:
-            rows = _read_file(path)
-            if rows is not None:
-                is_committed = pc.field("seq") < end if "seq" in rows.schema.names else pc.scalar(value=True)
-                self._add_new(rows.filter(is_committed), known)
-        self._write_missing(known, 0, end - 1)
-        transactions = old.transactions
-        if checkpoint.stored_app_id and checkpoint.last_committed_batch >= 0:
-            transactions[checkpoint.stored_app_id] = checkpoint.last_committed_batch
-        self._lake.append_recovered(self._table, self._files, transactions)
-        return self._find_lost_events() if self._table.name in EVENT_GRAIN_TABLES else None
-
-    def _find_lost_events(self) -> str | None:
-        """Compare the number of events with that of the index."""
-        try:
-            with IndexReader(self._home.index) as index:
-                indexed = index.count("select count(*) from events") + index.rejected_count()
-        except (ClewError, sqlite3.Error):
-            return None
-        names = [name for name in EVENT_GRAIN_TABLES if find_damage(self._lake.root / name) is None]
-        if len(names) < len(EVENT_GRAIN_TABLES):
-            return None
-        stored = sum(self._lake.require_table(name).count() for name in names)
-        return f"{indexed - stored:,} events" if stored < indexed else None
-
-    def _keys(self, rows: pa.Table | None) -> list[Any]:
-        return [] if rows is None else rows[self._key].to_pylist()
-
-    def _add_new(self, rows: pa.Table, known: set[Any]) -> None:
-        """Write the rows whose key is not known yet."""
-        is_new = []
-        for key in self._keys(rows):
-            is_new.append(key not in known)
-            known.add(key)
-        schema = self._table.schema
-        columns = [rows[name].cast(schema.field(name).type) for name in rows.schema.names if name in schema.names]
-        present = pa.schema([schema.field(name) for name in rows.schema.names if name in schema.names])
-        for batch in pa.table(columns, schema=present).filter(pa.array(is_new, pa.bool_())).to_batches():
-            self._files += self._writer.add({self._table.name: batch})
-
-    def _write_missing(self, known: set[Any], low: int, high: int) -> None:
-        """Write the rows of events between two positions that the table lacks."""
-        builder, buffered_bytes = EventTableBuilder(), 0
-        for item in self._read_events(low, high):
-            add_rows(builder, item)
-            buffered_bytes += len(item.origin.body or b"")
-            if buffered_bytes >= BYTES_PER_BATCH:
-                self._drain(builder, known)
-                buffered_bytes = 0
-        self._drain(builder, known)
-        self._files += self._writer.flush()
-
-    def _drain(self, builder: EventTableBuilder, known: set[Any]) -> None:
-        batch = builder.drain().get(self._table.name)
-        if batch is not None:
-            self._add_new(pa.Table.from_batches([batch]), known)
-
-    def _read_events(self, low: int, high: int) -> Iterator[TaskEvent]:
-        if self._table.name in EVENT_GRAIN_TABLES:
-            parts = split_ranges(self._home.log, low, min(high + 1, end_position(self._home.log)), _BYTES_PER_RANGE)
-            ranges = pa.RecordBatch.from_pylist([asdict(part) for part in parts])
-            return read_log_events(iter([ranges]), raw_only_ranges=read_ranges(self._home.checkpoint))
-        return iter(()) if self._table.name == BACKFILLS.name else self._read_events_with_facets(low, high)
-
-    def _read_events_with_facets(self, low: int, high: int) -> Iterator[TaskEvent]:
-        backfilled = read_backfilled_ranges(self._lake)
-        value_range = ValueRange("seq", low, high)
-        scanner = scan_range(self._lake, LINEAGE_EVENTS, value_range).scanner(
-            columns=[*EVENT_COLUMNS, "is_raw_only"], filter=value_range.filter(), batch_size=_ROWS_PER_BATCH
-        )
-        for batch in scanner.to_batches():
-            for row in iter_by_seq(pa.Table.from_batches([batch])):
-                if not row["is_raw_only"] or backfilled.covers(row["seq"], row["seq"]):
-                    yield from (TaskEvent(event, received) for event, received in decode_raw_events([row]))
-
-
-def _read_file(path: str, columns: list[str] | None = None) -> pa.Table | None:
-    """Read a data file; None if it is damaged."""
-    try:
-        return pq.ParquetFile(path).read(columns)
-    except (OSError, pa.ArrowException):
-        return None

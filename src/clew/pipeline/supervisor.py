@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, replace_file
 from clew.errors import ClewError, UsageError
 
 _LOG = logging.getLogger("clew.pipeline")
@@ -58,7 +58,7 @@ def read_supervisor_state(home: DataDir) -> SupervisorState | None:
         return None
     try:
         os.kill(state.supervisor_pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return None
     except PermissionError:
         # It runs, as another user.
@@ -171,9 +171,7 @@ class PipelineSupervisor:
 
     def _set_state(self, state: SupervisorState) -> None:
         self.state = state
-        temporary = self._state_file.with_suffix(".tmp")
         try:
-            temporary.write_bytes(msgspec.json.encode(state))
-            temporary.replace(self._state_file)
+            replace_file(self._state_file, msgspec.json.encode(state))
         except OSError as error:
             _LOG.warning("Cannot write %s: %s.", self._state_file, error.strerror)

@@ -333,6 +333,9 @@ class SearchIndex:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    # For the owner only, whatever the umask of the command. SQLite reports a folder that is not writable.
+    with suppress(OSError):
+        path.touch(mode=0o600)
     connection = sqlite3.connect(
         path.absolute().as_uri(), uri=True, isolation_level=None, timeout=1.0, check_same_thread=False
     )

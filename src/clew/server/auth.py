@@ -194,11 +194,13 @@ class RateLimitedError(ClewError):
 
 
 class RateLimiter:
-    """Token bucket per client; holds at most one second of requests."""
+    """Token bucket per client; holds at most `burst` requests, or those of one second."""
 
-    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_second: float, clock: Callable[[], float] = time.monotonic, *, burst: float | None = None
+    ) -> None:
         self._per_second = per_second
-        self._burst = max(1.0, per_second)
+        self._burst = burst or max(1.0, per_second)
         self._clock = clock
         # Tokens and time of the last update, by client.
         self._buckets: dict[str, tuple[float, float]] = {}
@@ -217,6 +219,10 @@ class RateLimiter:
                 for other, bucket in self._buckets.items()
                 if self._available_tokens(other, now) < self._burst
             }
+
+    def reset(self, client: str) -> None:
+        """Fill the bucket of a client."""
+        self._buckets.pop(client, None)
 
     def _available_tokens(self, client: str, now: float) -> float:
         tokens, updated_at = self._buckets.get(client, (self._burst, now))

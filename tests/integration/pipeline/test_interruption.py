@@ -16,7 +16,7 @@ from clew.errors import ClewError
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
-from clew.pipeline.reprocess import repair_lake
+from clew.pipeline.repair import repair_lake
 
 EVENT_COUNT = 60
 BATCH_COUNT = 3

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake.exceptions import SchemaMismatchError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -113,6 +115,24 @@ def test_a_damaged_file_of_the_lake_is_503(tmp_path: Path) -> None:
     response = TestClient(app, raise_server_exceptions=False).get("/api/v2/failing")
     assert (response.status_code, response.json()["title"]) == (503, "The lake cannot be read.")
     assert "clew doctor --repair" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pa.ArrowInvalid("Casting from timestamp[us] would lose data"),
+        pa.ArrowNotImplementedError("no kernel"),
+        pa.ArrowKeyError("no column"),
+        SchemaMismatchError("schema"),
+    ],
+    ids=repr,
+)
+def test_other_errors_of_pyarrow_and_deltalake_are_500(error: Exception) -> None:
+    def fail() -> Any:
+        raise error
+
+    response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
+    assert (response.status_code, response.json()["title"]) == (500, "Internal server error.")
 
 
 @pytest.mark.parametrize(

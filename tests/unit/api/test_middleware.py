@@ -119,6 +119,21 @@ def test_an_invalid_login_sets_no_cookie(body: bytes, status: int, keys: KeyFile
     assert (response.status_code, response.headers.get_list("set-cookie")) == (status, [])
 
 
+def test_failed_logins_are_limited_by_address(keys: KeyFile) -> None:
+    app: Any = AuthMiddleware(Starlette(routes=[Route(path, echo_method) for path in PATHS]), Authenticator(keys))
+    key, client = keys.add("someone", [Scope.READ], []), TestClient(app)
+    # Successful logins are not limited.
+    assert [log_in(client, key).status_code for _ in range(15)] == [204] * 15
+    responses = [log_in(client, "clew_wrong") for _ in range(12)]
+    assert [response.status_code for response in responses] == [401] * 10 + [429] * 2
+    assert 1 <= int(responses[-1].headers["retry-after"]) <= 5
+    assert log_in(client, key).status_code == 429
+    # Requests with the key are not affected, and neither are other addresses.
+    client.cookies.clear()
+    assert client.get("/api/v1/namespaces", headers={"authorization": f"Bearer {key}"}).status_code == 200
+    assert log_in(TestClient(app, client=("192.0.2.1", 1)), key).status_code == 204
+
+
 def test_a_write_key_cannot_log_in(keys: KeyFile, client: TestClient) -> None:
     assert log_in(client, keys.add("producer", [Scope.WRITE], [])).status_code == 403
 

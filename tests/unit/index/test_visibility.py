@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +103,57 @@ def test_a_replaced_index_is_limited_too(index_location: IndexLocation, scenario
         assert reader.query("select * from all_jobs") == []
     with IndexReader(index_location) as everything:
         assert len(everything.query("select * from all_jobs")) == 1
+
+
+LOOKUPS = {
+    "run_io": "select * from run_io where run_uuid = ? order by run_uuid, direction, dataset_namespace, dataset_name",
+    "run_io by dataset": "select * from run_io where dataset_namespace = ? and dataset_name = 'a'",
+    "lineage_assertions": "select * from lineage_assertions where dataset_namespace = ? and dataset_name = 'a'",
+    "job_edges": "select * from job_edges where job_namespace = ? and job_name = 'a'",
+    "renames": "select * from renames where namespace = ? and name = 'a'",
+    "jobs": "select * from jobs where namespace = ? and name = 'a'",
+    "facets": "select * from facets where kind = 'run' and entity_key = ?",
+}
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@pytest.mark.parametrize("value", ["db", "jobs", "x"])
+def test_a_lookup_reads_no_whole_table(lookup: str, value: str, tmp_path: Path) -> None:
+    """A lookup takes as many steps in a small as in a larger index."""
+    steps = []
+    for size in (20, 400):
+        scenario = Scenario(tmp_path / str(size))
+        for number in range(size):
+            columns = {f"out{number}": {"c": f"in{number}.c"}}
+            scenario.run(f"job{number}", f"in{number}", f"hr:out{number} out{number}", columns=columns)
+            scenario.rename(f"old{number}", f"new{number}")
+        steps.append(count_steps(scenario.index_events(), LOOKUPS[lookup], value))
+    assert steps[1] <= steps[0] + 5
+
+
+def count_steps(location: IndexLocation, query: str, value: str) -> int:
+    """Count the steps of SQLite in tens."""
+    count = 0
+
+    def count_step() -> None:
+        nonlocal count
+        count += 1
+
+    with IndexReader(location, namespaces=("db", "it's")) as index:
+        database: Any = index._database
+        database.set_progress_handler(count_step, 10)
+        index.query(query, value)
+    return count
+
+
+@pytest.mark.parametrize("prefix", ["it's", "é", "%", "a\0b", "\U0001f600", "(hidden)"])
+def test_prefixes_are_compared_literally(prefix: str, tmp_path: Path) -> None:
+    scenario = Scenario(tmp_path)
+    names = [prefix, f"{prefix}/x", f"x{prefix}", prefix.upper() + "!", "db"]
+    scenario.run("j", " ".join(["a", *(f"{name}:{number}" for number, name in enumerate(names))]))
+    location = scenario.index_events()
+    with IndexReader(location, namespaces=(prefix,)) as index:
+        shown = {row[0] for row in index.query("select namespace from datasets")}
+    with IndexReader(location) as index:
+        stored = {row[0] for row in index.query("select namespace from datasets")}
+    assert shown == {name for name in stored if name.startswith(prefix)}

@@ -38,9 +38,10 @@ class LocalRanges:
 
 
 @pytest.fixture
-def home(tmp_path: Any) -> DataDir:
-    """Create a data directory with an empty lake."""
-    data_dir = DataDir(tmp_path / "home").create()
+def home(tmp_path: Any, request: pytest.FixtureRequest) -> DataDir:
+    """Create a data directory with an empty lake; the parameter `bucket` puts the lake in a bucket."""
+    bucket = request.getfixturevalue("bucket") if getattr(request, "param", None) == "bucket" else None
+    data_dir = DataDir(tmp_path / "home", external_lake=bucket).create()
     Lake(data_dir.lake).create_or_validate()
     return data_dir
 

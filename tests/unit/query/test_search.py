@@ -97,6 +97,14 @@ def test_refreshes_after_new_events(shop: Any, resources: QueryResources) -> Non
     assert hit_names(search(resources, "cellar")) == ["cellar"]
 
 
+def test_only_the_owner_can_read_the_search_index(shop: Any, resources: QueryResources) -> None:
+    search(resources, "purchases")
+    path = sidecar_path(shop.index, "search")
+    files = sorted(path.parent.glob(f"{path.name}*"))
+    assert files
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 def test_recreates_a_corrupt_search_index(shop: Any, resources: QueryResources) -> None:
     sidecar_path(shop.index, "search").write_bytes(b"no database" * 100)
     assert hit_names(search(resources, "purchases")) == ["orders"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -232,12 +232,12 @@ def main(folder: Path) -> None:
     os.nice(_LOW_PRIORITY)
     endpoint = find_endpoint()
     delivery = DeliveryThread(folder, endpoint) if endpoint is not None else None
-    expander = LogExpander(folder)
+    expander = RetryingExpander(folder)
     while True:
-        _poll(expander)
+        expander.poll()
         if _has_ended(sys.stdin.buffer):
             break
-    _poll(expander)
+    expander.poll(is_last=True)
     # The kernel waits for this, not for the delivery.
     sys.stdout.close()
     if delivery is not None:
@@ -293,10 +293,28 @@ class DeliveryThread:
             sender.close()
 
 
-def _poll(expander: LogExpander) -> None:
-    # A disk error may be temporary; the log is still there.
-    with contextlib.suppress(OSError):
-        expander.poll()
+class RetryingExpander:
+    """Expands the logs of a folder. After a disk error, which may be temporary, it waits, twice as long each time.
+
+    The log is still there, but all of it is read again.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._expander = LogExpander(folder)
+        self._clock = clock
+        self._wait, self._retry_at = _POLL_SECONDS, 0.0
+
+    def poll(self, *, is_last: bool = False) -> None:
+        """Expand new log entries unless it waits; the last call does not wait."""
+        if self._clock() < self._retry_at and not is_last:
+            return
+        try:
+            self._expander.poll()
+        except OSError:
+            self._retry_at = self._clock() + self._wait
+            self._wait = min(2 * self._wait, _MAX_WAIT_SECONDS)
+        else:
+            self._wait = _POLL_SECONDS
 
 
 def _has_ended(stream: IO[bytes]) -> bool:

@@ -322,6 +322,8 @@ _EXTRA_MODULES = {
     "metrics": {"prometheus_client": "prometheus-client"},
 }
 _MIN_FREE_BYTES = 1 << 30
+# A lake up to this size is read completely: it takes about a second.
+_MAX_READ_BYTES = 64 << 20
 _REPAIR_HINT = "Run `clew doctor --repair`."
 
 
@@ -345,24 +347,29 @@ class CheckResult(Struct, frozen=True):
     is_flag=True,
     help="Write damaged tables, index and checkpoint again, as far as the log and the lake have their content.",
 )
+@click.option(
+    "--deep", "is_deep", is_flag=True, help="Read all data files completely, and check the checksums of their pages."
+)
 @lake_option
-def doctor_command(must_repair: bool, home: DataDir) -> list[CheckResult]:  # noqa: FBT001
+def doctor_command(must_repair: bool, is_deep: bool, home: DataDir) -> list[CheckResult]:  # noqa: FBT001
     """Check the installation: extras, Java, the data directory, its lake and its index.
 
-    Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails.
+    Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails. Of the data files of the
+    lake, it reads the footers; files of small lakes, or of all with --deep, are read completely.
 
-    With --repair, rows of events are written again from the log, facets from the events, and the pipeline, which must
-    not be running, runs once for the other tables and the index. Exits with 1 if something is lost.
+    With --repair, all data files are read. Rows of events are written again from the log, facets from the events, and
+    the pipeline, which must not be running, runs once for the other tables and the index. Exits with 1 if something is
+    lost.
     """
     repairs = list(_repair(home)) if must_repair else []
-    return [*repairs, *run_checks(home)]
+    return [*repairs, *run_checks(home, is_deep=is_deep)]
 
 
 def _repair(home: DataDir) -> Iterator[CheckResult]:
     """Repair the lake; run the pipeline if anything was repaired or if index or checkpoint are damaged."""
     from clew.pipeline.pipeline import open_pipeline
     from clew.pipeline.preflight import check_log_offsets, request_index_check
-    from clew.pipeline.reprocess import repair_lake
+    from clew.pipeline.repair import repair_lake, repair_manifest
 
     messages: list[str] = []
 
@@ -371,6 +378,10 @@ def _repair(home: DataDir) -> Iterator[CheckResult]:
         progress(message)
 
     with show_progress() as progress:
+        manifest_damage = repair_manifest(home)
+        if manifest_damage is not None:
+            yield CheckResult("repair", "ok", f"{manifest_damage} The manifest was written again.")
+            messages.append(manifest_damage)
         for repair in repair_lake(home, progress):
             rows = "The table is" if repair.is_derived else f"{format_count(repair.rows, 'row')} of the table were"
             detail = f"{repair.damage} {rows} written again."
@@ -389,8 +400,8 @@ def _repair(home: DataDir) -> Iterator[CheckResult]:
             yield CheckResult("repair", "error" if "are lost" in message else "ok", f"{message}.")
 
 
-def run_checks(home: DataDir) -> Iterator[CheckResult]:
-    """Run all checks, in order of dependency."""
+def run_checks(home: DataDir, *, is_deep: bool = False) -> Iterator[CheckResult]:
+    """Run all checks, in order of dependency; `is_deep` reads all data files of the lake."""
     yield CheckResult("clew", "ok", f"{__version__} at {Path(__file__).parents[2]}")
     yield CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable}")
     for extra, modules in _EXTRA_MODULES.items():
@@ -398,7 +409,7 @@ def run_checks(home: DataDir) -> Iterator[CheckResult]:
     yield _check_java()
     yield _check_web_ui()
     yield _check_home(home)
-    yield _run_check("lake", lambda: _check_lake(home))
+    yield _run_check("lake", lambda: _check_lake(home, is_deep=is_deep))
     yield _run_check("index", lambda: _check_index(home))
     yield _check_checkpoint(home)
 
@@ -457,15 +468,24 @@ def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
         return CheckResult(name, "error", error.message, error.hint)
 
 
-def _check_lake(home: DataDir) -> CheckResult:
-    from clew.lake.manifest import find_damage, read_manifest
-    from clew.lake.storage import table_names
+def _check_lake(home: DataDir, *, is_deep: bool) -> CheckResult:
+    from clew.lake.manifest import CheckLevel, read_manifest
+    from clew.lake.storage import open_storage, table_names
+    from clew.pipeline.repair import find_lake_damage, find_table_damage
 
+    manifest_damage = find_lake_damage(home)
+    if manifest_damage is not None:
+        return CheckResult("lake", "error", manifest_damage, _REPAIR_HINT)
     manifest = read_manifest(home.lake)
     if manifest is None:
         return CheckResult("lake", "warning", f"none at {home.lake} yet", "Run `clew pipeline run`.")
     names = dict.fromkeys((*manifest.tables, *table_names(home.lake)))
-    damages = [damage.message for name in names if (damage := find_damage(home.lake / name)) is not None]
+    is_small = (
+        isinstance(home.lake, Path)
+        and sum(file.size for name in names for file in open_storage(home.lake / name).list_files()) <= _MAX_READ_BYTES
+    )
+    level = CheckLevel.CONTENT if is_deep or is_small else CheckLevel.FOOTERS
+    damages = [damage.message for name in names if (damage := find_table_damage(home, name, level)) is not None]
     if damages:
         more = f" {format_count(len(damages), 'table')} in total are damaged." if len(damages) > 1 else ""
         return CheckResult("lake", "error", f"{damages[0]}{more}", _REPAIR_HINT)

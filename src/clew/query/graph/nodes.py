@@ -208,6 +208,8 @@ def write_arrays(path: Path, arrays: Mapping[str, array[int] | bytes], metadata:
     header = msgspec.json.encode(_Header(_FORMAT, sys.byteorder, msgspec.Raw(msgspec.json.encode(metadata)), spans))
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
+        # It has names of columns: for the owner only, whatever the umask of the command.
+        temporary.touch(mode=0o600)
         with temporary.open("wb") as file:
             start = file.write(_MAGIC + bytes(_CHECKSUM_BYTES))
             head = len(header).to_bytes(8, "little") + header

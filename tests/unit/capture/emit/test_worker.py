@@ -21,7 +21,7 @@ import pytest
 
 from clew.capture.diagnostics import error_counts
 from clew.capture.emit.files import FILES, STATE_FOLDER, logs_in
-from clew.capture.emit.worker import LogExpander, expand_abandoned, expand_logs
+from clew.capture.emit.worker import LogExpander, RetryingExpander, expand_abandoned, expand_logs
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.session import Cell, Session
 
@@ -190,6 +190,28 @@ def test_a_running_expander_resumes_after_a_full_disk(
         folder_with_log(complete_log, folder)
         expander.poll()
         assert read_streams(folder) == read_streams(tmp_path / "whole")
+
+
+def test_waits_longer_after_each_error_of_the_disk(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expand_logs(folder_with_log(log.read_bytes(), tmp_path / "whole"))
+    folder = folder_with_log(log.read_bytes(), tmp_path / "full")
+    now, polls = 100.0, []
+    poll = LogExpander.poll
+
+    def record_poll(expander: LogExpander) -> None:
+        polls.append(now)
+        poll(expander)
+
+    monkeypatch.setattr(LogExpander, "poll", record_poll)
+    expander = RetryingExpander(folder, lambda: now)
+    with limited_file_size(64):
+        while now < 200:
+            expander.poll()
+            now += 0.25
+    assert 5 < len(polls) < 15
+    assert polls[1] - polls[0] == 0.5
+    expander.poll(is_last=True)
+    assert read_streams(folder) == read_streams(tmp_path / "whole")
 
 
 def test_progress_of_a_loop_gives_one_event(write_cells: WriteCells, tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -16,8 +19,15 @@ from click.testing import CliRunner, Result
 from clew.cli.main import cli
 from clew.data_dir import DataDir
 from clew.errors import ClewError
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.facets import FacetOrder
+from clew.events.streams import Stream
 from clew.index.writer import IndexWriter
-from clew.lake.lake import Lake
+from clew.lake.data_files import FileWriter
+from clew.lake.lake import BatchId, Lake
+from clew.lake.schemas import REJECTED_EVENTS
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record
+from clew.server.auth import KeyFile, Scope
 
 
 def invoke(*arguments: str) -> Result:
@@ -79,9 +89,76 @@ def test_a_damaged_data_file_is_reported_in_one_sentence(tmp_path: Path, monkeyp
     path.write_bytes(bytes(1000))
     for content in (bytes(1000), None):
         path.write_bytes(content) if content else path.unlink()
-        monkeypatch.setattr("clew.cli.commands.inspect.run_checks", lambda _: [pq.read_table(path)])
+        monkeypatch.setattr("clew.cli.commands.inspect.run_checks", lambda *_, **__: [pq.read_table(path)])
         with pytest.raises(ClewError, match=r"(?s)The lake cannot be read: .*part-1.parquet.*doctor --repair"):
             invoke("doctor", "--home", str(tmp_path))
+
+
+def damage_by_loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def damage_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "garbage": lambda path: path.write_bytes(b"\xff\xfe garbage \x00\n" * 20),
+    "folder": damage_by_folder,
+    "loop": damage_by_loop,
+}
+COMMANDS = ("doctor", "pipeline status", "keys list", "search orders", "runs")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_damaged_file_ends_a_command_with_a_traceback(damage: str, tmp_path: Path) -> None:
+    """Each file of a data directory is damaged in turn."""
+    home = DataDir(tmp_path / "intact").create()
+    Lake(home.lake).create_or_validate()
+    with IndexWriter(home.index, FacetOrder.RECEIVED), LogWriter(home.log) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"{}")])
+    KeyFile(home.keys).add("key", [Scope.READ])
+    checkpoint = Checkpoint(home.checkpoint)
+    checkpoint.restart(0)
+    checkpoint.record_plan(0)
+    append_batch_record(home.checkpoint, BatchRecord("app", 0, 0, 0.0, 0, 0, 0, {}, 0))
+    (home.lake_folder / ".lock").touch()
+    (home.checkpoint / "lake.json").write_text('{"id": "x", "path": "/"}')
+    (home.root / "supervisor.json").write_text('{"supervisor_pid": 1, "is_running": true}')
+    invoke("search", "orders", "--home", str(home.root))
+    # One table is enough.
+    files = [path.relative_to(home.root) for path in home.root.rglob("*") if path.is_file()]
+    tables = {path.parts[1] for path in files if len(path.parts) > 2 and path.parts[0] == "lake"} - {"lineage_events"}
+    files = [path for path in files if not set(path.parts) & tables]
+    assert len(files) > 12
+    for number, file in enumerate(files):
+        copy = tmp_path / str(number)
+        shutil.copytree(home.root, copy)
+        DAMAGES[damage](copy / file)
+        for command in COMMANDS:
+            result = CliRunner().invoke(cli, [*command.split(), "--home", str(copy)])
+            assert isinstance(result.exception, ClewError | SystemExit | None), (file, command, result.exc_info)
+
+
+def test_doctor_reads_all_pages_of_a_small_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = DataDir(tmp_path).create()
+    lake = Lake(home.lake)
+    lake.create_or_validate()
+    rows = pa.RecordBatch.from_pylist([{"body": bytes(range(256)) * 40, "seq": 1}], schema=REJECTED_EVENTS.schema)
+    writer = FileWriter(str(home.lake), {})
+    files = [*writer.add({REJECTED_EVENTS.name: rows}), *writer.flush()]
+    lake.append(REJECTED_EVENTS.name, REJECTED_EVENTS.schema, files, BatchId("app", 0))
+    path = home.lake_folder / REJECTED_EVENTS.name / files[0].name
+    content = path.read_bytes()
+    middle = len(content) // 4
+    path.write_bytes(content[:middle] + bytes(8) + content[middle + 8 :])
+    assert run_doctor("--home", str(home.root))[1]["lake"]["detail"] == f"The file {path} is damaged."
+    monkeypatch.setattr("clew.cli.commands.inspect._MAX_READ_BYTES", 0)
+    assert run_doctor("--home", str(home.root))[1]["lake"]["state"] == "ok"
+    assert run_doctor("--deep", "--home", str(home.root))[1]["lake"]["state"] == "error"
 
 
 def test_doctor_warns_about_missing_home(tmp_path: Path) -> None:

@@ -48,6 +48,10 @@ def test_written_arrays_are_read(path: Path) -> None:
     assert (bytes(mapped.arrays["names"]), bytes(mapped.metadata)) == (b"orders\n", b'{"number":7}')
 
 
+def test_only_the_owner_can_read_the_file(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("damage", [flip_bit, truncate, replace_by_random_bytes, append])
 def test_a_damaged_file_is_not_used(path: Path, damage: Callable[[bytearray, Random], None]) -> None:
     intact = path.read_bytes()

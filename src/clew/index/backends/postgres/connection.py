@@ -285,10 +285,11 @@ class PostgresDatabase:
             self.connection.execute(schema_to_postgres(statement))
         self.connection.execute("set default_transaction_read_only to on")
 
-    def _columns_of(self, table: str) -> list[str]:
+    def _columns_of(self, table: str) -> dict[str, str]:
         query = """select attname from pg_attribute where attrelid = to_regclass($1) and attnum > 0
         and not attisdropped order by attnum"""
-        return [row[0] for row in self.connection.execute(query, (f'"{self.schema}".{table}',))]
+        # Without types: PostgreSQL needs no casts.
+        return {row[0]: "" for row in self.connection.execute(query, (f'"{self.schema}".{table}',))}
 
 
 def _literal(text: str) -> str:

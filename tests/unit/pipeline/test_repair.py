@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,14 +17,20 @@ from clew.data_dir import DataDir
 from clew.errors import ClewError
 from clew.eventlog.segments import end_position
 from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.facets import FacetOrder
 from clew.events.streams import Stream
+from clew.index.writer import IndexWriter
+from clew.lake import lake as lake_module
 from clew.lake.lake import Lake
-from clew.lake.manifest import check_integrity
+from clew.lake.manifest import CheckLevel, check_integrity, find_damage, read_manifest
+from clew.lake.refresh_state import RefreshState, write_refresh_state
 from clew.lake.schemas import EVENT_TABLE_NAMES
-from clew.pipeline.checkpoint import Checkpoint
+from clew.lake.storage import LocalStorage, Storage, open_storage
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.locks import PIPELINE_LOCK, LockedError, acquire_lock
-from clew.pipeline.reprocess import repair_lake
+from clew.pipeline.preflight import check_consistency
+from clew.pipeline.repair import repair_lake, repair_manifest
 
 IngestLog = Callable[..., IngestStats]
 Rows = dict[str, list[str]]
@@ -147,9 +154,9 @@ def test_repairs_a_table_from_the_log(damage: str, table: str, filled_home: Data
 
 
 @pytest.mark.parametrize("damage", ["empty commit", "missing log", "missing table"])
-@pytest.mark.parametrize("is_committed", [False, True])
+@pytest.mark.parametrize("step", ["copy", "commit", "move"])
 def test_an_interrupted_repair_is_repeated(
-    damage: str, is_committed: bool, filled_home: DataDir, monkeypatch: pytest.MonkeyPatch
+    damage: str, step: str, filled_home: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read_rows(filled_home)
     DAMAGES[damage](filled_home, "dataset_facets")
@@ -157,11 +164,21 @@ def test_an_interrupted_repair_is_repeated(
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
+    def run_next_copy(source: Storage, target: Storage) -> None:
+        next(copies)(source, target)
+
+    copies = iter([lake_module._copy_files, interrupt])
     with monkeypatch.context() as patch:
-        patch.setattr("clew.lake.lake.shutil.rmtree" if is_committed else "clew.lake.lake.Lake._commit", interrupt)
+        if step == "move":
+            patch.setattr(lake_module, "_copy_files", run_next_copy)
+        elif step == "copy":
+            patch.setattr(LocalStorage, "add", interrupt)
+        else:
+            patch.setattr(Lake, "_commit", interrupt)
         with pytest.raises(KeyboardInterrupt):
             repair_lake(filled_home)
-    with pytest.raises(ClewError, match=r"repair of the table .*dataset_facets was interrupted"):
+    message = "cannot be read|has no" if step == "copy" else "repair of the table .*dataset_facets was interrupted"
+    with pytest.raises(ClewError, match=message):
         check_integrity(filled_home.lake)
     (repair,) = repair_lake(filled_home)
     assert (repair.table, repair.lost) == ("dataset_facets", None)
@@ -176,6 +193,33 @@ def test_repairs_several_tables(filled_home: DataDir) -> None:
         DAMAGES[damage](filled_home, table)
     assert {repair.table for repair in repair_lake(filled_home)} == set(damages)
     assert read_rows(filled_home) == expected
+
+
+@pytest.mark.parametrize("damage", ["missing file", "missing commit", "missing log", "derived table"])
+@pytest.mark.parametrize("home", ["bucket"], indirect=True)
+def test_repairs_a_lake_in_a_bucket(damage: str, filled_home: DataDir) -> None:
+    home, bucket = filled_home, filled_home.lake
+    expected, table = read_rows(home), open_storage(bucket / "dataset_facets")
+    logs = open_storage(bucket / "dataset_facets" / "_delta_log")
+    if damage == "missing file":
+        table.remove(next(file.name for file in table.list_files()))
+    elif damage == "missing commit":
+        logs.remove(f"{1:020}.json")
+    elif damage == "missing log":
+        logs.remove_all()
+    else:
+        # A table that is not a source table.
+        open_storage(bucket / "runs" / "_delta_log").add(f"{0:020}.json", b"")
+    with pytest.raises(ClewError, match="doctor --repair"):
+        check_integrity(bucket)
+    (repair,) = repair_lake(home)
+    assert (repair.lost, repair.is_derived) == (None, damage == "derived table")
+    assert read_rows(home) == expected
+    check_integrity(bucket)
+    assert repair_lake(home) == []
+    open_storage(bucket).remove("manifest.json")
+    assert repair_manifest(home) is not None
+    check_integrity(bucket)
 
 
 @pytest.mark.parametrize("damage", ["missing file", "empty commit", "missing table"])
@@ -200,6 +244,97 @@ def test_deletes_a_damaged_derived_table(filled_home: DataDir) -> None:
     DAMAGES["missing file"](filled_home, "runs")
     assert [(repair.table, repair.lost) for repair in repair_lake(filled_home)] == [("runs", None)]
     assert not (filled_home.lake_folder / "runs").exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "truncated", "folder", "garbage", "loop", "other id"])
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_restores_the_manifest(damage: str, has_checkpoint: bool, filled_home: DataDir) -> None:
+    home = filled_home
+    lake = Lake(home.lake)
+    lake.set_facet_order(FacetOrder.EVENT_TIME)
+    manifest = read_manifest(home.lake)
+    assert manifest is not None
+    lake_file = home.checkpoint / "lake.json"
+    lake_file.write_text(json.dumps({"id": manifest.id, "path": str(home.lake)}))
+    write_refresh_state(lake, RefreshState.of(lake))
+    path = home.lake_folder / "manifest.json"
+    text = path.read_bytes()
+    path.unlink()
+    damages: dict[str, Callable[[], Any]] = {
+        "missing": lambda: None,
+        "empty": path.touch,
+        "truncated": lambda: path.write_bytes(text[:-10]),
+        "folder": path.mkdir,
+        "garbage": lambda: path.write_bytes(b"\xff\x00" * 50),
+        "loop": lambda: path.symlink_to(path),
+        "other id": lambda: path.write_bytes(text.replace(str(manifest.id).encode(), b"x")),
+    }
+    damages[damage]()
+    if not has_checkpoint:
+        lake_file.unlink()
+    restored = repair_manifest(home)
+    assert (restored is None) == (damage == "other id" and not has_checkpoint)
+    after = read_manifest(home.lake)
+    assert after is not None
+    assert (after.facet_order, set(after.tables)) == (FacetOrder.EVENT_TIME, set(manifest.tables))
+    if has_checkpoint or damage == "truncated":
+        assert after.id == manifest.id
+    assert repair_manifest(home) is None
+    assert repair_lake(home) == []
+
+
+def test_no_manifest_is_written_without_a_lake(tmp_path: Path) -> None:
+    assert repair_manifest(DataDir(tmp_path)) is None
+    assert not any(tmp_path.iterdir())
+
+
+def append_history(home: DataDir, number: int, rows: dict[str, int]) -> None:
+    append_batch_record(
+        home.checkpoint, BatchRecord("app", number, 0, 0.0, sum(rows.values()), 0, 0, rows, end_position(home.log))
+    )
+
+
+@pytest.mark.parametrize("table", ["lineage_events", "dataset_facets", "rejected_events"])
+@pytest.mark.parametrize("has_log", [False, True])
+def test_repairs_a_table_without_its_last_commit(table: str, has_log: bool, filled_home: DataDir) -> None:
+    expected = read_rows(filled_home)
+    append_history(filled_home, 1, {table: 1})
+    assert repair_lake(filled_home) == []
+    newest(filled_home, table, "_delta_log/*.json").unlink()
+    if not has_log:
+        shutil.rmtree(filled_home.log)
+    with (
+        IndexWriter(filled_home.index, FacetOrder.RECEIVED) as index,
+        pytest.raises(ClewError, match=f"{table} lacks batch 1: its last commit is missing(?s:.*)doctor --repair"),
+    ):
+        check_consistency(filled_home, Lake(filled_home.lake), index)
+    (repair,) = repair_lake(filled_home)
+    assert (repair.table, repair.lost) == (table, None)
+    assert read_rows(filled_home) == expected
+    assert repair_lake(filled_home) == []
+
+
+def flip_bits(path: Path, count: int) -> None:
+    content, rng = bytearray(path.read_bytes()), Random(1)
+    footer_bytes = int.from_bytes(content[-8:-4], "little")
+    for _ in range(count):
+        content[rng.randrange(4, len(content) - 8 - footer_bytes)] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("count", [1, 30])
+@pytest.mark.parametrize("table", ["lineage_events", "dataset_facets", "large_facets", "rejected_events"])
+def test_repairs_damaged_pages(table: str, count: int, filled_home: DataDir) -> None:
+    expected = read_rows(filled_home)
+    path = newest(filled_home, table, "*.parquet")
+    flip_bits(path, count)
+    assert find_damage(filled_home.lake / table) is None
+    damage = find_damage(filled_home.lake / table, CheckLevel.CONTENT)
+    # One bit may be part of a page header, which is not covered by a checksum, and not change a value.
+    assert count == 1 or (damage is not None and damage.files == (path.name,))
+    repairs = [(repair.table, repair.lost) for repair in repair_lake(filled_home)]
+    assert repairs == ([] if damage is None else [(table, None)])
+    assert read_rows(filled_home) == expected
 
 
 def test_rejects_a_repair_while_a_pipeline_runs(filled_home: DataDir) -> None:
