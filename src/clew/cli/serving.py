@@ -18,6 +18,7 @@ from clew.api.middleware import AuthMiddleware, authenticated_read
 from clew.api.ui_api import UiDependencies, ui_routes
 from clew.api.v2.routes import operation_routes
 from clew.capture.emit.worker import expand_abandoned
+from clew.cli.commands.watch import background_watcher, webhook_options
 from clew.cli.options import lake_option
 from clew.cli.output import stderr_console
 from clew.cli.server_options import ServerOptions, server_options
@@ -33,16 +34,18 @@ from clew.query.service import NotebookService
 from clew.server.auth import Authenticator
 from clew.server.fast_path import FastPath, GetHandler
 from clew.server.run import serve
+from clew.watch.options import WatchOptions
 
 
 @click.command("serve")
 @click.option("--collect", is_flag=True, help="Also receive OpenLineage events, as `clew collect` does.")
 @server_options(DEFAULT_PORT)
+@webhook_options("webhook-")
 @lake_option
-def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> None:
+def serve_command(*, collect: bool, server: ServerOptions, watch: WatchOptions, home: DataDir) -> None:
     """Serve the web UI and the API until interrupted."""
     authenticator = server.authenticator(home)
-    with server.open_socket() as listener:
+    with server.open_socket() as listener, background_watcher(home, watch, stderr_console().print):
         if collect:
             with open_log(home) as log:
                 serve_all(home, log, listener, server, authenticator)

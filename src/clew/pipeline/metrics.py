@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, write_to_textfile
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -16,6 +15,7 @@ from clew.eventlog.retention import measure_lag
 from clew.eventlog.segments import end_position
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint
 from clew.pipeline.maintenance import MaintenanceStats
+from clew.server.monitoring import ReadinessCheck, always_ready, serve_monitoring
 
 _DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -44,21 +44,9 @@ class PipelineMetrics:
         for table, rows in batch.rows.items():
             self._rows.labels(table).inc(rows)
 
-    @contextmanager
-    def serve(self, host: str, port: int) -> Iterator[int]:
-        """Serve `http://host:port/metrics`; yield the port, which is a free one for 0."""
-        try:
-            server, thread = start_http_server(port, host, self.registry)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            message = f"Metrics cannot be served on {host}:{port}: {reason}."
-            raise ClewError(message, hint="Pass another port with --metrics-port.") from error
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+    def serve(self, host: str, port: int, check_ready: ReadinessCheck = always_ready) -> AbstractContextManager[int]:
+        """Serve `/metrics`, `/healthz` and `/readyz`; yield the port, which is a free one for 0."""
+        return serve_monitoring(self.registry, host, port, check_ready)
 
     def write(self, path: Path) -> None:
         """Write the metrics to a file atomically."""

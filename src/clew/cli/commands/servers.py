@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from clew.capture.emit.worker import expand_abandoned
+from clew.cli.commands.watch import background_watcher, webhook_options
 from clew.cli.options import home_option, index_option, json_flag, json_option, lake_option, spark_options
 from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
@@ -20,6 +21,7 @@ from clew.errors import UsageError
 from clew.pipeline.checkpoint import open_log
 from clew.server.auth import KeyFile, Scope
 from clew.server.run import listen, listener_url
+from clew.watch.options import WatchOptions
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -68,9 +70,10 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
 
 @click.command("up")
 @server_options(_DEFAULT_COLLECT_PORT)
+@webhook_options("webhook-")
 @lake_option
 @spark_options
-def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
+def up_command(*, server: ServerOptions, watch: WatchOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
     """Run the collector, pipeline, API and web UI together, with one port.
 
     Producers set OPENLINEAGE_URL to its address; the web UI has the same address. Equivalent to `clew serve --collect`
@@ -87,6 +90,7 @@ def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[
         server.open_socket() as listener,
         open_log(home) as log,
         _create_supervisor(home, master, conf) as supervisor,
+        background_watcher(home, watch, stderr_console().print),
     ):
         serve_all(home, log, listener, server, authenticator, lambda: supervisor.state)
 
