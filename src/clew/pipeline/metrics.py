@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, write_to_textfile
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -18,6 +22,11 @@ from clew.pipeline.maintenance import MaintenanceStats
 from clew.server.monitoring import ReadinessCheck, always_ready, serve_monitoring
 
 _DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+LAG_BYTES: Final = "clew_log_lag_bytes"
+LAG_EVENTS: Final = "clew_log_lag_events"
+_LAG_BYTES_HELP = "Bytes of the log that are not ingested."
+_LAG_EVENTS_HELP = "Events of the log that are not ingested."
 
 
 class PipelineMetrics:
@@ -69,8 +78,8 @@ class PipelineMetrics:
 
     def _create_gauges(self) -> None:
         for name, text, value in (
-            ("clew_log_lag_bytes", "Bytes of the log that are not ingested.", self._lag_bytes),
-            ("clew_log_lag_events", "Events of the log that are not ingested.", self._lag_events),
+            (LAG_BYTES, _LAG_BYTES_HELP, self._lag_bytes),
+            (LAG_EVENTS, _LAG_EVENTS_HELP, self._lag_events),
             ("clew_seconds_since_last_batch", "Seconds since the last batch.", self._seconds_since_last_batch),
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
@@ -88,3 +97,20 @@ class PipelineMetrics:
 
     def _seconds_since_last_batch(self) -> float:
         return time.monotonic() - self._last_batch_at
+
+
+class LagMetrics(Collector):
+    """Lag of the pipeline, for a server that runs beside it; computed on scrape."""
+
+    def __init__(self, home: DataDir) -> None:
+        self._home = home
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metric families."""
+        lag = measure_lag(self._home.log, Checkpoint(self._home.checkpoint).committed_offset)
+        yield GaugeMetricFamily(LAG_BYTES, _LAG_BYTES_HELP, value=lag.bytes)
+        yield GaugeMetricFamily(LAG_EVENTS, _LAG_EVENTS_HELP, value=lag.events)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield nothing: the log is not read before the first scrape."""
+        return iter(())

@@ -106,8 +106,8 @@ def test_watches_until_it_is_stopped_and_serves_metrics(scenario: Any, tmp_path:
         scenario.index_events()
         assert process.stdout.readline().endswith("Run failed: jobs:a\n")
         assert urllib.request.urlopen(f"{url}/readyz", timeout=10).read() == b"ready\n"
-        metrics = urllib.request.urlopen(f"{url}/metrics", timeout=10).read()
-        assert b'clew_notifications_total{kind="failed-run"} 1.0' in metrics
+        delivered = b'clew_notifications_total{kind="failed-run"} 1.0'
+        wait_until(lambda: delivered in urllib.request.urlopen(f"{url}/metrics", timeout=10).read())
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
