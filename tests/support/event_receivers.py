@@ -15,6 +15,8 @@ class EventReceiver:
         self.respond = answer
         self.received: list[tuple[str, bytes]] = []
         self.authorizations: set[str | None] = set()
+        # Of all requests, in order.
+        self.headers: list[dict[str, str]] = []
         self.received_condition = threading.Condition()
 
     def bodies(self, path: str) -> list[bytes]:
@@ -30,6 +32,7 @@ class EventReceiver:
                 status = receiver.respond(self.path)
                 with receiver.received_condition:
                     receiver.authorizations.add(self.headers["Authorization"])
+                    receiver.headers.append(dict(self.headers))
                     if status < 300:
                         receiver.received.append((self.path, body))
                     receiver.received_condition.notify_all()

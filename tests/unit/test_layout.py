@@ -19,7 +19,7 @@ UNIT_TESTS = ROOT / "tests" / "unit"
 PACKAGES = set(
     (
         "api capture cli client collector demo display eventlog events importer index lake mcp pipeline query reports"
-        " server"
+        " server watch"
     ).split()
 )
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "manager", "misc"}

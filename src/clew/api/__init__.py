@@ -2,6 +2,7 @@
 
 - `app.py`: the application: routes, collector dispatch
 - `middleware.py`: authentication and error responses
+- `metrics.py`: Prometheus metrics of the index
 - `v2/`: `/api/v2`
 - `marquez/`: `/api/v1`, compatible with Marquez
 - `ui_api.py`: JSON of the web UI

@@ -49,6 +49,7 @@ _COMMANDS = {
         "export_command",
         "Export lineage as HTML, SVG, Mermaid, Graphviz, NDJSON or Parquet.",
     ),
+    "watch": _Command("commands.watch", "watch_command", "Report failed runs, failed tests and schema changes."),
     "report": _Command("commands.runs", "report_group", "Report on performance, quality, sessions or the whole lake."),
     "serve": _Command("serving", "serve_command", "Serve the web UI and the API."),
     "mcp": _Command("commands.servers", "mcp_command", "Run the MCP server."),
@@ -79,7 +80,7 @@ _EXTRAS = {
 _EXIT_INTERRUPTED = 130
 # They write to the data directory only; the files of others follow the settings of the user.
 _PRIVATE_COMMANDS = frozenset(
-    {"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys", "doctor", "demo"}
+    {"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys", "doctor", "demo", "watch"}
 )
 _PRIVATE_UMASK = 0o077
 

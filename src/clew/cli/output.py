@@ -53,6 +53,12 @@ def print_json(value: object) -> None:
     sys.stdout.buffer.flush()
 
 
+def print_json_line(value: object) -> None:
+    """Print a value to stdout as one line of JSON."""
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def new_table(*titles: str, right: Collection[str] = (), no_wrap: Collection[str] = ()) -> Table:
     """Create a table without borders, with a header if it has titles; the columns `right` are aligned to the right."""
     from rich.table import Table

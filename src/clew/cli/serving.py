@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from socket import socket
 
 import click
+from prometheus_client import ProcessCollector
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from clew.api.app import CollectorDispatch, create_app
 from clew.api.marquez.app import MarquezApi, MarquezMiddleware
 from clew.api.marquez.write_handlers import StoreEvent, create_log_store
+from clew.api.metrics import IndexMetrics
 from clew.api.middleware import AuthMiddleware, authenticated_read
 from clew.api.ui_api import UiDependencies, ui_routes
 from clew.api.v2.routes import operation_routes
 from clew.capture.emit.worker import expand_abandoned
+from clew.cli.commands.watch import background_watcher, webhook_options
 from clew.cli.options import lake_option
 from clew.cli.output import stderr_console
 from clew.cli.server_options import ServerOptions, server_options
@@ -25,30 +30,41 @@ from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.checkpoint import open_log
+from clew.pipeline.metrics import LagMetrics
 from clew.pipeline.status import PipelineStatus, read_status, without_names
 from clew.pipeline.supervisor import SupervisorState
 from clew.query.context import QueryResources
 from clew.server.auth import Authenticator
 from clew.server.fast_path import FastPath, GetHandler
+from clew.server.metrics import ResponseMetrics, create_registry, monitoring_routes
 from clew.server.run import serve
+from clew.watch.metrics import WatchMetrics
+from clew.watch.options import WatchOptions
+from clew.watch.watcher import Watcher
 
 
 @click.command("serve")
 @click.option("--collect", is_flag=True, help="Also receive OpenLineage events, as `clew collect` does.")
 @server_options(DEFAULT_PORT)
+@webhook_options("webhook-")
 @lake_option
-def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> None:
+def serve_command(*, collect: bool, server: ServerOptions, watch: WatchOptions, home: DataDir) -> None:
     """Serve the web UI and the API until interrupted."""
     authenticator = server.authenticator(home)
-    with server.open_socket() as listener:
+    with (
+        server.open_socket() as listener,
+        background_watcher(home, watch, stderr_console().print) as watcher,
+        ExitStack() as stack,
+    ):
         if collect:
-            with open_log(home) as log:
-                serve_all(home, log, listener, server, authenticator)
-        else:
-            app, read = build_app(home)
-            fast_path = FastPath(get_handler=authenticated_read(read, authenticator))
-            guarded = AuthMiddleware(app, authenticator, partial(build_limited_app, home))
-            serve(guarded, listener, stderr_console().print, server.tls, fast_path, server.policy)
+            serve_all(home, stack.enter_context(open_log(home)), listener, server, authenticator, watcher=watcher)
+            return
+        index, responses = IndexMetrics(home.index), ResponseMetrics()
+        registry = create_registry(responses, index, *_watch_metrics(watcher))
+        app, read = build_app(home, routes=monitoring_routes(registry, authenticator, index.check_ready))
+        fast_path = FastPath(get_handler=responses.measure_fast(authenticated_read(read, authenticator)))
+        guarded = responses.measure(AuthMiddleware(app, authenticator, partial(build_limited_app, home)))
+        serve(guarded, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
 
 def serve_all(
@@ -58,15 +74,30 @@ def serve_all(
     server: ServerOptions,
     authenticator: Authenticator,
     read_pipeline_state: Callable[[], SupervisorState] | None = None,
+    watcher: Watcher | None = None,
 ) -> None:
     """Serve the web UI, the API and the collector on one port until interrupted."""
-    limits = RequestLimits(accepts_invalid=server.accepts_invalid)
-    collector = create_collector(log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state)
+    limits, responses = RequestLimits(accepts_invalid=server.accepts_invalid), ResponseMetrics()
+    metrics = [
+        responses,
+        IndexMetrics(home.index),
+        LagMetrics(home),
+        ProcessCollector(registry=None),
+        *_watch_metrics(watcher),
+    ]
+    collector = create_collector(
+        log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state, metrics
+    )
     api, read = build_app(home, lambda event: collector.appender.append([event]))
     guarded = AuthMiddleware(api, authenticator, partial(build_limited_app, home))
-    app = CollectorDispatch(guarded, collector, guarded.close)
-    fast_path = FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
+    app = CollectorDispatch(responses.measure(guarded), collector, guarded.close)
+    read_fast = responses.measure_fast(authenticated_read(read, authenticator))
+    fast_path = FastPath(collector.fast_path_handlers, read_fast)
     serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
+
+
+def _watch_metrics(watcher: Watcher | None) -> list[WatchMetrics]:
+    return [] if watcher is None else [WatchMetrics(watcher)]
 
 
 def build_read_app(home: DataDir) -> Starlette:
@@ -74,14 +105,16 @@ def build_read_app(home: DataDir) -> Starlette:
     return build_app(home)[0]
 
 
-def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette, GetHandler]:
+def build_app(
+    home: DataDir, store: StoreEvent | None = None, routes: Sequence[BaseRoute] = ()
+) -> tuple[Starlette, GetHandler]:
     """Build the application of a data directory, and its handler of the fast path.
 
-    `store` appends events to the log; by default the log is opened for each write.
+    `store` appends events to the log; by default the log is opened for each write. `routes` are additional.
     """
     resources = QueryResources(home.index, home.lake)
     resources.preload()
-    return _build_app(home, resources, store)
+    return _build_app(home, resources, store, routes)
 
 
 def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIApp, Callable[[], None]]:
@@ -91,7 +124,7 @@ def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIA
 
 
 def _build_app(
-    home: DataDir, resources: QueryResources, store: StoreEvent | None = None
+    home: DataDir, resources: QueryResources, store: StoreEvent | None = None, more_routes: Sequence[BaseRoute] = ()
 ) -> tuple[Starlette, GetHandler]:
     def status() -> PipelineStatus:
         return without_names(read_status(home)) if resources.namespaces else read_status(home)
@@ -99,7 +132,7 @@ def _build_app(
     dependencies = UiDependencies(resources, home.lake, status)
     store_event = store or create_log_store(home.log)
     marquez = MarquezApi(resources, home.log, store_event, is_collecting=store is not None)
-    routes = [*operation_routes(resources), *ui_routes(dependencies)]
+    routes = [*operation_routes(resources), *ui_routes(dependencies), *more_routes]
     app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)
     return app, marquez.handle_fast

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector as MetricCollector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -296,13 +297,16 @@ def create_collector(
     authenticator: Authenticator | None = None,
     expand_abandoned: Callable[[Path], None] = lambda _: None,
     read_pipeline_state: Callable[[], PipelineState] | None = None,
+    more_metrics: Sequence[MetricCollector] = (),
 ) -> Collector:
     """Create the collector. It holds the log's lock while it runs, so it also imports notebook `streams`.
 
     `expand_abandoned` completes the streams of killed sessions first. Without an authenticator, access is anonymous.
-    `read_pipeline_state` is for the metrics and `/readyz`.
+    `read_pipeline_state` is for the metrics and `/readyz`. `more_metrics` are those of other parts of the process.
     """
     metrics, error_log = CollectorMetrics(log.folder), ThrottledErrorLog()
+    for more in more_metrics:
+        metrics.registry.register(more)
     appender = Appender(log, on_commit=metrics.observe_commit)
     metrics.pending_bytes.set_function(lambda: appender.pending_bytes)
     rate_limiter = RateLimiter(limits.requests_per_second) if limits.requests_per_second else None

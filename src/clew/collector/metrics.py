@@ -3,65 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
 
 from clew.collector.group_commit import CommitStats
 from clew.collector.ingest import IngestResult
 from clew.events.streams import Stream
+from clew.server.metrics import SECONDS_BUCKETS, UnlockedCounter, UnlockedHistogram
 
-
-class UnlockedCounter(Collector):
-    """Counter by labels."""
-
-    def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
-        self._name = name
-        self._documentation = documentation
-        self._labels = labels
-        self._counts: dict[tuple[str | int, ...], int] = {}
-
-    def inc(self, labels: tuple[str | int, ...]) -> None:
-        """Increment the counter."""
-        self._counts[labels] = self._counts.get(labels, 0) + 1
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the metric family."""
-        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
-        for labels, count in self._counts.items():
-            family.add_metric([str(label) for label in labels], count)
-        yield family
-
-
-class UnlockedHistogram(Collector):
-    """Histogram with fixed bounds."""
-
-    def __init__(self, name: str, documentation: str, bounds: Sequence[float]) -> None:
-        self._name = name
-        self._documentation = documentation
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        """Add a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        """Yield the metric family."""
-        names = [*map(str, self._bounds), "+Inf"]
-        family = HistogramMetricFamily(self._name, self._documentation)
-        family.add_metric([], list(zip(names, accumulate(self._counts), strict=True)), self._sum)
-        yield family
-
-
-_SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _EVENTS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -72,14 +23,12 @@ class CollectorMetrics:
         self.registry = registry = CollectorRegistry()
         self._responses = UnlockedCounter("clew_collector_responses", "HTTP responses.", ("endpoint", "status"))
         self._events = UnlockedCounter("clew_collector_events", "Events received.", ("stream", "outcome"))
-        self._response_seconds = UnlockedHistogram(
-            "clew_collector_response_seconds", "Response time.", _SECONDS_BUCKETS
-        )
+        self._response_seconds = UnlockedHistogram("clew_collector_response_seconds", "Response time.", SECONDS_BUCKETS)
         for metric in (self._responses, self._events, self._response_seconds):
             registry.register(metric)
         self._bytes = Counter("clew_collector_event_bytes", "Bytes of events appended.", registry=registry)
         self._sync_seconds = Histogram(
-            "clew_collector_sync_seconds", "Duration of a group commit.", buckets=_SECONDS_BUCKETS, registry=registry
+            "clew_collector_sync_seconds", "Duration of a group commit.", buckets=SECONDS_BUCKETS, registry=registry
         )
         self._commit_events = Histogram(
             "clew_collector_commit_events", "Events per group commit.", buckets=_EVENTS_BUCKETS, registry=registry

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, write_to_textfile
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
@@ -16,8 +19,14 @@ from clew.eventlog.retention import measure_lag
 from clew.eventlog.segments import end_position
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint
 from clew.pipeline.maintenance import MaintenanceStats
+from clew.server.monitoring import ReadinessCheck, always_ready, serve_monitoring
 
 _DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+LAG_BYTES: Final = "clew_log_lag_bytes"
+LAG_EVENTS: Final = "clew_log_lag_events"
+_LAG_BYTES_HELP = "Bytes of the log that are not ingested."
+_LAG_EVENTS_HELP = "Events of the log that are not ingested."
 
 
 class PipelineMetrics:
@@ -44,21 +53,9 @@ class PipelineMetrics:
         for table, rows in batch.rows.items():
             self._rows.labels(table).inc(rows)
 
-    @contextmanager
-    def serve(self, host: str, port: int) -> Iterator[int]:
-        """Serve `http://host:port/metrics`; yield the port, which is a free one for 0."""
-        try:
-            server, thread = start_http_server(port, host, self.registry)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            message = f"Metrics cannot be served on {host}:{port}: {reason}."
-            raise ClewError(message, hint="Pass another port with --metrics-port.") from error
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+    def serve(self, host: str, port: int, check_ready: ReadinessCheck = always_ready) -> AbstractContextManager[int]:
+        """Serve `/metrics`, `/healthz` and `/readyz`; yield the port, which is a free one for 0."""
+        return serve_monitoring(self.registry, host, port, check_ready)
 
     def write(self, path: Path) -> None:
         """Write the metrics to a file atomically."""
@@ -81,8 +78,8 @@ class PipelineMetrics:
 
     def _create_gauges(self) -> None:
         for name, text, value in (
-            ("clew_log_lag_bytes", "Bytes of the log that are not ingested.", self._lag_bytes),
-            ("clew_log_lag_events", "Events of the log that are not ingested.", self._lag_events),
+            (LAG_BYTES, _LAG_BYTES_HELP, self._lag_bytes),
+            (LAG_EVENTS, _LAG_EVENTS_HELP, self._lag_events),
             ("clew_seconds_since_last_batch", "Seconds since the last batch.", self._seconds_since_last_batch),
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
@@ -100,3 +97,20 @@ class PipelineMetrics:
 
     def _seconds_since_last_batch(self) -> float:
         return time.monotonic() - self._last_batch_at
+
+
+class LagMetrics(Collector):
+    """Lag of the pipeline, for a server that runs beside it; computed on scrape."""
+
+    def __init__(self, home: DataDir) -> None:
+        self._home = home
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metric families."""
+        lag = measure_lag(self._home.log, Checkpoint(self._home.checkpoint).committed_offset)
+        yield GaugeMetricFamily(LAG_BYTES, _LAG_BYTES_HELP, value=lag.bytes)
+        yield GaugeMetricFamily(LAG_EVENTS, _LAG_EVENTS_HELP, value=lag.events)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield nothing: the log is not read before the first scrape."""
+        return iter(())

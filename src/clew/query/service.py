@@ -154,14 +154,20 @@ class LineageService:
         )
 
     def analyze_impact(
-        self, name: str | ResolvedName, limits: TraversalLimits = _DEFAULT_LIMITS, *, include_frames: bool = False
+        self,
+        name: str | ResolvedName,
+        limits: TraversalLimits = _DEFAULT_LIMITS,
+        *,
+        include_frames: bool = False,
+        as_of: int | None = None,
     ) -> ImpactResult:
-        """Find the datasets affected by a change of a column or dataset."""
+        """Find the datasets affected by a change of a column or dataset, by the lineage as of a time."""
         with self._reader() as index:
             target = _resolve(index, name).target
             return self._resources.with_column_graph(
                 index,
                 lambda version, graph: analyze_impact(graph, target, limits, version, include_frames=include_frames),
+                as_of,
             )
 
     def find_neighbourhood(self, node: Node, job_hops: int, limit: int) -> Neighbourhood | None:

@@ -5,4 +5,6 @@
 - `http_limits.py`: header size and slow clients
 - `origin_check.py`: requests of web pages of other sites
 - `fast_path.py`: small requests without ASGI
+- `metrics.py`: metrics of responses, routes for metrics and readiness
+- `monitoring.py`: health, readiness and metrics of processes without another port
 """

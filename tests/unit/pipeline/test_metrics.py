@@ -14,7 +14,7 @@ from clew.errors import ClewError
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.pipeline.checkpoint import BatchRecord
-from clew.pipeline.metrics import PipelineMetrics
+from clew.pipeline.metrics import LagMetrics, PipelineMetrics
 
 
 def parse_samples(text: str) -> dict[str, float]:
@@ -83,3 +83,11 @@ def test_reports_a_port_in_use(metrics: PipelineMetrics) -> None:
             metrics.serve("127.0.0.1", port),
         ):
             pass
+
+
+def test_lag_for_a_server_beside_the_pipeline(metrics: PipelineMetrics, home: DataDir) -> None:
+    """Without a checkpoint, nothing is ingested."""
+    assert metrics is not None
+    values = {sample.name: sample.value for family in LagMetrics(home).collect() for sample in family.samples}
+    assert values["clew_log_lag_events"] == 2
+    assert values["clew_log_lag_bytes"] > 0

@@ -6,5 +6,6 @@
 - `servers.py`: collect, up, mcp, keys
 - `lineage.py`: upstream, downstream, path, impact, search, diff, export
 - `runs.py`: runs, show, report
+- `watch.py`: watch
 - `inspect.py`: facets, validate, config, doctor
 """

@@ -199,7 +199,7 @@ def ingest_new_events(home: DataDir) -> None:
     help="Minimum time between refreshes of derived tables.",
 )
 @_log_retention_option
-@click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
+@click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
@@ -230,7 +230,7 @@ def pipeline_stream(  # noqa: PLR0913
 
     if is_child:
         exit_with_parent()
-    stop = Event()
+    stop, is_started = Event(), Event()
     metrics = _metrics(home, is_enabled=metrics_port is not None)
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
@@ -238,7 +238,8 @@ def pipeline_stream(  # noqa: PLR0913
         import_events = _stream_importer(home, stack, is_child=is_child)
 
         if metrics_port is not None:
-            port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port))
+            check_ready = partial(_check_started, is_started)
+            port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port, check_ready))
             stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
         pipeline = stack.enter_context(
             open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics))
@@ -246,6 +247,7 @@ def pipeline_stream(  # noqa: PLR0913
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, lambda *_: stop.set())
         progress("Ingesting events; Ctrl-C stops")
+        is_started.set()
         stats = pipeline.stream(
             stop,
             on_poll=import_events,
@@ -256,6 +258,11 @@ def pipeline_stream(  # noqa: PLR0913
         )
         rejections = recent_rejections(pipeline.lake.root, stats.rejected)
     _print_stats(stats, rejections, as_json=as_json)
+
+
+def _check_started(is_started: Event) -> None:
+    if not is_started.is_set():
+        raise ClewError("The pipeline is starting.")
 
 
 def _print_status(status: PipelineStatus) -> None:

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from clew.capture.emit.worker import expand_abandoned
+from clew.cli.commands.watch import background_watcher, webhook_options
 from clew.cli.options import home_option, index_option, json_flag, json_option, lake_option, spark_options
 from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, IndexLocation
 from clew.errors import UsageError
 from clew.pipeline.checkpoint import open_log
 from clew.server.auth import KeyFile, Scope
 from clew.server.run import listen, listener_url
+from clew.watch.options import WatchOptions
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from clew.pipeline.supervisor import PipelineSupervisor
 
@@ -68,9 +72,10 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
 
 @click.command("up")
 @server_options(_DEFAULT_COLLECT_PORT)
+@webhook_options("webhook-")
 @lake_option
 @spark_options
-def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
+def up_command(*, server: ServerOptions, watch: WatchOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
     """Run the collector, pipeline, API and web UI together, with one port.
 
     Producers set OPENLINEAGE_URL to its address; the web UI has the same address. Equivalent to `clew serve --collect`
@@ -87,8 +92,9 @@ def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[
         server.open_socket() as listener,
         open_log(home) as log,
         _create_supervisor(home, master, conf) as supervisor,
+        background_watcher(home, watch, stderr_console().print) as watcher,
     ):
-        serve_all(home, log, listener, server, authenticator, lambda: supervisor.state)
+        serve_all(home, log, listener, server, authenticator, lambda: supervisor.state, watcher)
 
 
 def _create_supervisor(home: DataDir, master: str, conf: Mapping[str, str]) -> PipelineSupervisor:
@@ -128,7 +134,7 @@ def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa
 
     server = create_server(home.index, home.lake)
     if is_http:
-        _serve_http(server, _DEFAULT_MCP_PORT if port is None else port)
+        _serve_http(server, home.index, _DEFAULT_MCP_PORT if port is None else port)
         return
     if port is not None:
         raise UsageError(f"--port {port} requires --http.", hint="Pass --http as well, or omit --port.")
@@ -141,16 +147,39 @@ def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa
     server.run("stdio")
 
 
-def _serve_http(server: MCPServer[None], port: int) -> None:
+def _serve_http(server: MCPServer[None], index: IndexLocation, port: int) -> None:
     import uvicorn
 
     # Stateless: calls share nothing. The SDK rejects requests with another Host header.
     app = server.streamable_http_app(streamable_http_path=_MCP_PATH, stateless_http=True, host=_MCP_HOST)
+    measured = _add_monitoring(app, index)
     with listen(_MCP_HOST, port) as listener:
         stderr_console().print(
             f"Serving MCP on {listener_url(listener).rstrip('/')}{_MCP_PATH} (Ctrl-C stops)", markup=False
         )
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(measured, log_level="warning", access_log=False)).run(sockets=[listener])
+
+
+def _add_monitoring(app: Starlette, index: IndexLocation) -> ASGIApp:
+    """Add `/healthz`, `/readyz` and `/metrics`, if the extra `server` is installed."""
+    from starlette.routing import Route
+
+    try:
+        from clew.api.metrics import IndexMetrics
+        from clew.server.metrics import ResponseMetrics, create_registry, monitoring_routes
+        from clew.server.run import healthz
+    except ModuleNotFoundError:
+        return app
+    from clew.server.auth import Authenticator
+
+    index_metrics, responses = IndexMetrics(index), ResponseMetrics()
+    registry = create_registry(responses, index_metrics)
+    # It listens on loopback only, so no key is needed.
+    app.router.routes += [
+        Route("/healthz", healthz),
+        *monitoring_routes(registry, Authenticator(), index_metrics.check_ready),
+    ]
+    return responses.measure(app)
 
 
 @click.group("keys")

@@ -5,4 +5,5 @@
 - `lists.py`: lists, counts and name search
 - `reader.py`: the reader, with the queries of the modules above, and sessions and column edges
 - `lineage.py`: lineage assertions, neighbours of a node
+- `recent_changes.py`: what changed after a position of the log
 """

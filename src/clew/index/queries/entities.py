@@ -272,7 +272,7 @@ _HAS_NOT_FAILED = "state not in ('FAILED', 'ABORTED')"
 _STARTED_AT = "coalesce(runs.started_at, runs.first_event_at)"
 _ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
 # Runs of notebook cells and operations are left out.
-_IS_TOP_LEVEL = """(session_id is null or exists (
+IS_TOP_LEVEL: Final = """(session_id is null or exists (
     select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
 NO_LIMIT: Final = 2**31 - 1
 
@@ -446,14 +446,14 @@ class EntityQueries(IndexConnection):
         """Return runs with events since a time, newest first, without those of notebook cells and operations."""
         state = "and state in ('FAILED', 'ABORTED')" if is_failed else ""
         return self.run_records(
-            f"where {_IS_TOP_LEVEL} and first_event_at >= ? {state} order by first_event_at desc limit ?", since, limit
+            f"where {IS_TOP_LEVEL} and first_event_at >= ? {state} order by first_event_at desc limit ?", since, limit
         )
 
     def slow_runs(self, since: int, sample_size: int, limit: int) -> list[RunRecord]:
         """Return the slowest of the `sample_size` newest runs with events since a time."""
         return self.run_records(
             f"""where run_uuid in (select run_uuid from (
-                select run_uuid from runs where {_IS_TOP_LEVEL} and first_event_at >= ?
+                select run_uuid from runs where {IS_TOP_LEVEL} and first_event_at >= ?
                 order by first_event_at desc limit ?) newest)
             and ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
             since,
