@@ -56,6 +56,21 @@ class BatchId:
         return f"{self.app_id}/{self.number}"
 
 
+class MissingFileError(ClewError):
+    """A file to commit does not exist, or not with the size that its writer reported."""
+
+    @classmethod
+    def of(cls, root: LakeLocation, file: DataFile, size: int | None) -> MissingFileError:
+        """Build the error for a file with its actual size; None if it does not exist."""
+        found = "does not exist" if size is None else f"has {size:,} bytes"
+        message = (
+            f"The file {file.name} of the table {file.table} {found} in the lake {root}; its writer reported"
+            f" {file.size:,} bytes. Nothing was committed."
+        )
+        hint = "Driver and executors must share the lake: put it in a bucket, or in a folder mounted on all machines."
+        return cls(message, hint=hint)
+
+
 class OldTable(NamedTuple):
     """Data files of a table whose Delta log is damaged, without those removed, and the transactions that it knew."""
 
@@ -148,7 +163,7 @@ class Lake:
         return {name: table.count() for name, table in tables.items() if table is not None}
 
     def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> bool:
-        """Append files to a table in the transaction of a batch; return False if the batch is already committed."""
+        """Append checked files to a table in the transaction of a batch; return False if it is already committed."""
         table = self.table(name)
         if table is not None:
             if _last_batch_number(table, batch.app_id) >= batch.number:
@@ -160,12 +175,20 @@ class Lake:
 
     def append_tables(self, tables: Iterable[Table], files: Sequence[DataFile], batch: BatchId) -> list[DataFile]:
         """Append files table by table; return files of tables to which the batch was already committed."""
+        self.check_files(files)
         already_committed = []
         for table in tables:
             table_files = [file for file in files if file.table == table.name]
             if table_files and not self.append(table.name, table.schema, table_files, batch):
                 already_committed += table_files
         return already_committed
+
+    def check_files(self, files: Sequence[DataFile]) -> None:
+        """Raise unless each file exists with its reported size: the driver may not see what a worker wrote."""
+        names = [f"{file.table}/{file.name}" for file in files]
+        for file, size in zip(files, self.storage.map_concurrently(self.storage.size, names), strict=True):
+            if size != file.size:
+                raise MissingFileError.of(self.root, file, size)
 
     def last_batch(self, app_id: str, names: Iterable[str] = EVENT_TABLE_NAMES) -> int:
         """Return the number of the last batch of an application that any of these tables has; -1 if there is none."""
@@ -174,6 +197,7 @@ class Lake:
 
     def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
         """Overwrite a table with these files in the transaction of a batch."""
+        self.check_files(files)
         properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
@@ -197,6 +221,7 @@ class Lake:
 
     def append_recovered(self, table: Table, files: list[DataFile], transactions: Mapping[str, int]) -> None:
         """Append files to a table that was created again, with the transactions that they contain."""
+        self.check_files(files)
         self._commit(
             table.name,
             self.require_table(table.name),
@@ -243,7 +268,7 @@ class Lake:
         properties: CommitProperties,
     ) -> None:
         self.check_lock()
-        adds = [AddAction(file.name, file.size, {}, file.written_ms, True, file.stats) for file in files]  # noqa: FBT003
+        adds = _add_actions(files, is_data_change=True)
         delta_schema = DeltaSchema.from_arrow(schema)
         if table is None:
             uri = str(self.root / name)
@@ -271,6 +296,14 @@ class Lake:
 def _copy_files(source: Storage, target: Storage) -> None:
     for file in source.list_files():
         target.add(file.name, source.read(file.name) or b"")
+
+
+def _add_actions(files: Iterable[DataFile], *, is_data_change: bool) -> list[AddAction]:
+    # The clock of the machine that wrote a file may be ahead.
+    now = int(time.time() * 1000)
+    return [
+        AddAction(file.name, file.size, {}, min(file.written_ms, now), is_data_change, file.stats) for file in files
+    ]
 
 
 def _read_old_log(folder: LakeLocation) -> OldTable:
@@ -368,9 +401,10 @@ def replace_files(
     deltalake treats a commit that removes files as an append and lets two commits remove the same file, which would
     duplicate its rows. So each attempt commits exactly the next version after one that contains all removed files.
     """
+    lake.check_files(added)
     now = int(time.time() * 1000)
     removes = [RemoveAction(file.name, is_data_change, now, file.size, {}) for file in removed]
-    adds = [AddAction(file.name, file.size, {}, file.written_ms, is_data_change, file.stats) for file in added]
+    adds = _add_actions(added, is_data_change=is_data_change)
     for _ in range(_MAX_REPLACE_ATTEMPTS):
         lake.check_lock()
         table = _table_containing(lake, name, removed)

@@ -169,6 +169,11 @@ class S3Storage(Storage):
         stored = self.get_object(name)
         return None if stored is None else stored.content
 
+    def size(self, name: str) -> int | None:
+        with translate_s3_errors(self._url), ignore_not_found():
+            return obstore.head(self._store, self._key(name))["size"]
+        return None
+
     def map_concurrently(self, function: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
         with ThreadPoolExecutor(_MAX_CONCURRENT_REQUESTS) as pool:
             return list(pool.map(function, names))

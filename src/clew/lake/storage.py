@@ -51,6 +51,10 @@ class Storage(ABC):
     def read(self, name: str) -> bytes | None:
         """Read a file; None if it does not exist."""
 
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Return the size of a file in bytes; None if it does not exist."""
+
     def map_concurrently(self, function: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
         """Apply a function to each name, in order; concurrently if requests are remote."""
         return map(function, names)
@@ -118,6 +122,12 @@ class LocalStorage(Storage):
     def read(self, name: str) -> bytes | None:
         try:
             return (self._path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self._path / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 

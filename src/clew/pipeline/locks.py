@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,7 +81,8 @@ def _acquire_file_lock(path: Path, worker: str) -> Iterator[LockCheck]:
                 message, hint="Wait for it to finish, stop it, or pass another data directory with --home DIR."
             )
         file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}))
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        file.write(json.dumps({"pid": os.getpid(), "since": since, "host": socket.gethostname()}))
         file.flush()
         # Released by the system when the process ends.
         yield lambda: None
@@ -140,6 +142,8 @@ def _parse_holder(file: IO[str]) -> LockHolder:
     file.seek(0)
     try:
         values = json.loads(file.read())
-        return LockHolder(int(values["pid"]), str(values["since"]))
+        host = values.get("host")
+        # The folder may be shared between machines.
+        return LockHolder(int(values["pid"]), str(values["since"]), None if host == socket.gethostname() else host)
     except (ValueError, KeyError, TypeError):
         return LockHolder(None, None)

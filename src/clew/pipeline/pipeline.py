@@ -32,6 +32,8 @@ from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, 
 from clew.pipeline.preflight import check_consistency, recover_index, repair_checkpoint
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.reprocess import load_index, rebuild_index
+from clew.pipeline.spark.cluster import ApplicationRecorder, record_application
+from clew.pipeline.spark.dataframes import local_uri
 from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, translate_spark_errors, warm_up
 
 BatchListener = Callable[[BatchRecord], None]
@@ -132,8 +134,10 @@ class Pipeline:
             nullcontext() if maintenance is None else self._background_maintenance(maintenance, maintenance_stats),
         ):
             query = self._query(ingestor, processingTime=_STREAM_TRIGGER)
+            update_application = ApplicationRecorder(self.home, self.spark)
             while not stop.wait(_POLL_SECONDS) and query.isActive:
                 on_poll()
+                update_application()
             self._drain(query)
             query.stop()
             _await(query)
@@ -208,7 +212,7 @@ class Pipeline:
         events = reader.load(str(self.home.log))
         checkpoint = Checkpoint(self.home.checkpoint)
         recorder = BatchRecorder(ingestor, checkpoint, self.home.log, self.listeners)
-        writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", str(checkpoint.folder))
+        writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", local_uri(checkpoint.folder))
         return writer.trigger(**trigger).start()  # type: ignore[arg-type]
 
 
@@ -236,12 +240,12 @@ def open_pipeline(
         checkpoint = Checkpoint(home.checkpoint)
         must_rebuild = rebuild or checkpoint.must_reindex or _index_is_missing(home, lake)
         on_progress("Starting Spark")
-        session = get_session(home, spark, master=master, conf=conf)
+        session = get_session(home, spark, master=master, conf=conf, needs_log=True, on_progress=on_progress)
         if must_rebuild:
             with acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
                 rebuild_index(session, lake, home.index, on_progress)
             checkpoint.record_reindex()
-        with IndexWriter(home.index, lake.facet_order) as index:
+        with IndexWriter(home.index, lake.facet_order) as index, record_application(home, session):
             yield Pipeline(session, home, lake, index, on_progress, listeners=listeners)
 
 

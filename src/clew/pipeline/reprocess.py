@@ -107,7 +107,7 @@ def run_backfill(
         if not has_pending_backfill(lake, read_backfilled_ranges(lake)) and not has_underived_chunks(lake):
             return BackfillProgress()
         on_status("Starting Spark")
-        session = get_session(home, spark, master=master, conf=conf)
+        session = get_session(home, spark, master=master, conf=conf, on_progress=on_status)
         on_status("Backfilling facets")
         with IndexWriter(home.index, lake.facet_order) as index:
             progress = BackfillRunner(session, lake, index, chunk_bytes=chunk_bytes, on_progress=on_progress)()
@@ -197,7 +197,7 @@ class BackfillRunner:
         written.changes.events = []
         self._index.apply(str(batch), written.changes, SpilledChanges(written.spilled))
         self._lake.delete_uncommitted(duplicate_files)
-        self._lake.append(BACKFILLS.name, BACKFILLS.schema, self._record_chunk(plan, len(positions)), batch)
+        self._lake.append_tables([BACKFILLS], self._record_chunk(plan, len(positions)), batch)
 
     def _write(self, plan: _ChunkPlan, positions: list[int]) -> WorkerReport:
         """Write the facets of the chunk to files on the workers, without committing them."""

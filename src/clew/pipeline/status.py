@@ -25,6 +25,7 @@ from clew.lake.manifest import check_integrity
 from clew.lake.storage import open_storage
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint, read_batch_records
 from clew.pipeline.locks import PIPELINE_LOCK, LockHolder, read_lock_holder
+from clew.pipeline.spark.application import SparkApplication, read_application
 from clew.pipeline.supervisor import SupervisorState, read_supervisor_state
 
 _MAX_SHOWN = 5
@@ -65,6 +66,8 @@ class PipelineStatus(Struct, frozen=True):
     pending_backfill_events: int = 0
     # Set while `clew up` runs.
     supervisor: SupervisorState | None = None
+    # Set while a pipeline runs.
+    spark: SparkApplication | None = None
 
 
 def read_status(home: DataDir) -> PipelineStatus:
@@ -93,12 +96,13 @@ def read_status(home: DataDir) -> PipelineStatus:
         tables=read_table_sizes(home.lake),
         pending_backfill_events=count_pending_backfill(home.lake),
         supervisor=read_supervisor_state(home),
+        spark=read_application(home),
     )
 
 
 def without_names(status: PipelineStatus) -> PipelineStatus:
     """Return the status without what names or counts entities, for keys limited to namespaces."""
-    return replace(status, rejected=RejectionSummary(0, None, []), batches=[], tables=[])
+    return replace(status, rejected=RejectionSummary(0, None, []), batches=[], tables=[], spark=None)
 
 
 def _with_durations(batches: list[CommittedBatch], records: list[BatchRecord]) -> list[CommittedBatch]:

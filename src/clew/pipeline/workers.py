@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -9,6 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from clew import __version__
+from clew.errors import ClewError
 from clew.eventlog.segments import (
     UNKNOWN_SOURCE,
     UNKNOWN_TIME,
@@ -59,6 +62,13 @@ class TaskEvent(NamedTuple):
 EventReader = Callable[[Iterator[pa.RecordBatch]], Iterator[TaskEvent]]
 
 
+def check_version(driver_version: str) -> None:
+    """Raise if the driver has another version of clew than this worker."""
+    if driver_version != __version__:
+        message = f"A worker on {socket.gethostname()} has clew {__version__}, the driver has clew {driver_version}."
+        raise ClewError(message, hint="Install the same version of clew on all machines.")
+
+
 class EventTask:
     """Writes the rows of events to files below `root`, and extracts their index changes.
 
@@ -78,10 +88,12 @@ class EventTask:
         self._dictionary = dictionary
         self._order = order
         self._tables = tables
+        self._clew_version = __version__
         self._has_large_events = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run as the function of `mapInArrow`."""
+        check_version(self._clew_version)
         yield encode_report(self._process(batches), self._root)
         if self._has_large_events:
             # Spark reuses workers: an idle one must not hold the memory of large events.

@@ -186,7 +186,7 @@ def write_reports(
             f"{folder} cannot be created: {error.strerror}.", hint="Pass another folder with --out."
         ) from error
     on_progress("Starting Spark")
-    session = get_session(home, spark, master=master, conf=conf)
+    session = get_session(home, spark, master=master, conf=conf, on_progress=on_progress)
     tables = LakeTables(session, Lake(home.lake), (*SOURCE_TABLE_NAMES, *DERIVED_TABLE_NAMES))
     reports = []
     for name in names:

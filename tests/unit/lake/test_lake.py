@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +16,8 @@ from clew import __version__
 from clew.errors import ClewError, UsageError
 from clew.events.facets import FacetOrder
 from clew.lake.data_files import DataFile, FileWriter
-from clew.lake.lake import BatchId, Lake
-from clew.lake.schemas import EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS, SOURCE_TABLE_NAMES
+from clew.lake.lake import BatchId, Lake, MissingFileError, active_files, replace_files
+from clew.lake.schemas import EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS, SOURCE_TABLE_NAMES, TABLES_BY_NAME
 
 NAME = "rejected_events"
 
@@ -51,6 +54,32 @@ def test_new_lake_has_all_event_tables_and_a_manifest(lake: Lake) -> None:
     assert manifest["facet_order"] == "received"
     lake.create_or_validate()
     assert json.loads((folder(lake) / "manifest.json").read_text()) == manifest, "the manifest must not change"
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"), [(Path.unlink, "does not exist"), (lambda path: path.write_bytes(b"PAR1"), "has 4 bytes")]
+)
+def test_commits_no_file_that_is_missing_or_incomplete(
+    lake: Lake, damage: Callable[[Path], object], found: str
+) -> None:
+    files = write_rows(lake, "a", table="run_facets") + write_rows(lake, "a")
+    damage(folder(lake) / NAME / files[1].name)
+    versions = {name: lake.require_table(name).version() for name in SOURCE_TABLE_NAMES}
+    with pytest.raises(
+        MissingFileError, match=f"{files[1].name} of the table {NAME} {found} in the lake .*{lake.root}"
+    ):
+        lake.append_tables([TABLES_BY_NAME["run_facets"], REJECTED_EVENTS], files, BatchId("app", 0))
+    with pytest.raises(MissingFileError):
+        lake.replace(NAME, REJECTED_EVENTS.schema, files[1:], BatchId("app", 0))
+    with pytest.raises(MissingFileError):
+        replace_files(lake, NAME, [], files[1:], is_data_change=True)
+    assert {name: lake.require_table(name).version() for name in SOURCE_TABLE_NAMES} == versions
+
+
+def test_files_of_a_machine_whose_clock_is_ahead_are_not_newer_than_their_commit(lake: Lake) -> None:
+    ahead = [replace(file, written_ms=file.written_ms + 86_400_000) for file in write_rows(lake, "a")]
+    lake.append(NAME, REJECTED_EVENTS.schema, ahead, BatchId("app", 0))
+    assert active_files(lake.require_table(NAME))[0].written_ms <= time.time() * 1000
 
 
 def test_same_batch_is_committed_once(lake: Lake) -> None:

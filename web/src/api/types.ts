@@ -178,6 +178,7 @@ export interface PipelineStatus {
   tables: TableSize[];
   pending_backfill_events: number;
   supervisor: SupervisorState | null;
+  spark: SparkApplication | null;
 }
 
 /** Summary of the run. */
@@ -580,6 +581,15 @@ export interface SupervisorState {
   last_exit: string | null;
   last_exit_at: string | null;
   restart_at: string | null;
+}
+
+/** Master, id and executors (`host:port`) of a Spark application, and the process of its driver. */
+export interface SparkApplication {
+  master: string;
+  application_id: string;
+  executors: string[];
+  driver_pid: number;
+  driver_host: string;
 }
 
 /** Something that capture could not follow: where and why, and the code or the query. */

@@ -97,6 +97,8 @@ def status_lines(status: PipelineStatus) -> Iterator[str]:
     yield "Pipeline  not running" if status.locked_by is None else f"Pipeline  running ({status.locked_by})"
     if status.supervisor is not None and status.supervisor.last_exit is not None:
         yield f"Restarts  {status.supervisor}"
+    if status.spark is not None:
+        yield f"Spark     {status.spark}"
     yield f"Log       {_log_line(status)}"
     if status.unread_stream_bytes:
         yield f"Capture   {format_bytes(status.unread_stream_bytes)} of notebook events not read yet"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import cache, reduce
 from operator import or_
+from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -196,12 +197,17 @@ def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
     return collect_reports(ranges.mapInArrow(task, REPORT_SCHEMA))
 
 
+def local_uri(path: Path | str) -> str:
+    """Return the URI of a local path: Spark would look for a plain path in the default file system of a cluster."""
+    return f"file://{path}"
+
+
 def read_table_files(spark: SparkSession, lake: Lake, files: Sequence[str], schema: StructType) -> DataFrame:
     """Read files: local files with Spark, S3 files in Python workers."""
     if not files:
         return spark.createDataFrame([], schema)
     return (
-        spark.read.schema(schema).parquet(*files)
+        spark.read.schema(schema).parquet(*map(local_uri, files))
         if lake.storage.is_local
         else read_parquet_in_workers(spark, files, schema)
     )

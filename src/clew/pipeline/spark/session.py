@@ -28,6 +28,8 @@ from clew.events.streams import Stream
 from clew.lake.storage import open_storage
 from clew.pipeline import log_source
 from clew.pipeline.log_source import LogSource
+from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.pipeline.spark.cluster import apply_cluster_defaults, check_executors, is_local_master, validate_master
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
 from clew.pipeline.workers import EventTask, read_log_events
@@ -64,7 +66,7 @@ _EVENT = b'{"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "%d", "facets"
 
 def warm_up(spark: SparkSession) -> None:
     """Ingest one event per core into a temporary folder. Only in local mode."""
-    if not (spark.sparkContext.master or "").startswith("local"):
+    if not is_local_master(spark.sparkContext.master):
         return
     with TemporaryDirectory(prefix="clew-") as folder:
         log, lake = Path(folder, "log"), Path(folder, "lake")
@@ -146,12 +148,30 @@ _JAVA_OPTIONS = (
 # Environment variables for S3.
 _AWS_PREFIX = "AWS_"
 
+# For each master. Other settings of a cluster are those of its administrator and of --conf.
+_COMMON_CONF: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    # Records the call site of each column by two stack traces per call: a third of the time to build a plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    # The default starts four processes per checkpoint file to check for symlinks: a quarter of the JVM's work for a
+    # batch. This one renames files atomically as well.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Batches must not wait for a refresh of derived tables, which runs in a separate pool.
+    "spark.scheduler.mode": "FAIR",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# The profile of one small machine.
 LOCAL_CONF: Mapping[str, str] = {
+    **_COMMON_CONF,
     "spark.driver.memory": "768m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     # Unused without a UI. By default Spark retains 1,000 plans, which fill half of the heap; the JVM then spends half
     # of its time in garbage collection.
     "spark.sql.ui.retainedExecutions": "10",
@@ -159,10 +179,6 @@ LOCAL_CONF: Mapping[str, str] = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
-    # Records the call site of each column by two stack traces per call: a third of the time to build a plan.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.sql.dataFrameQueryContext.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
     _SHUFFLE_PARTITIONS: "2",
     # Saves 2 MB of heap per spill file while these are merged.
     "spark.unsafe.sorter.spill.read.ahead.enabled": "false",
@@ -178,27 +194,27 @@ LOCAL_CONF: Mapping[str, str] = {
     # Sufficient history to restart a streaming query of one source.
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.metricsEnabled": "false",
-    # The default starts four processes per checkpoint file to check for symlinks: a quarter of the JVM's work for a
-    # batch. This one renames files atomically as well.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    # Batches must not wait for a refresh of derived tables, which runs in a separate pool.
-    "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "clew.pipeline.spark.worker_daemon",
-    "spark.log.structuredLogging.enabled": "false",
 }
+
+
+_STOPPED_CONTEXT: Final = "Cannot call methods on a stopped SparkContext"
+# Set by spark-submit, whose JVM is running.
+_GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
 def build_session(
     *, master: str = "local[2]", conf: Mapping[str, str] | None = None, launcher_dir: Path | None = None
 ) -> SparkSession:
-    """Start Spark or reuse the active session; `conf` overrides LOCAL_CONF."""
-    _prepare_environment(launcher_dir)
+    """Start Spark or reuse the active session; `conf` overrides the profile of the master."""
+    is_local, conf = is_local_master(master), conf or {}
+    validate_master(master)
+    _prepare_environment(launcher_dir, conf, is_local=is_local)
     # Only Spark's Arrow code is used, which does not depend on the version of pandas.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    settings = {**LOCAL_CONF, "spark.driver.extraJavaOptions": _java_options(), **(conf or {})}
+    profile = LOCAL_CONF if is_local else _COMMON_CONF
+    settings = {**profile, "spark.driver.extraJavaOptions": _java_options(is_local=is_local), **conf}
     builder = SparkSession.builder.appName("clew").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -208,10 +224,15 @@ def build_session(
             session = builder.getOrCreate()
     except Exception as error:
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if _STOPPED_CONTEXT in str(error):
+            first_line = f"{master} ended the application: it has no resources for it, or its executors do not start"
         message = f"Spark did not start: {first_line}"
         raise ClewError(
             message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
         ) from error
+    if not is_local:
+        apply_cluster_defaults(session)
+        session.sparkContext.environment.update(_WORKER_VARIABLES)
     session.dataSource.register(LogSource)
     # Otherwise Spark computes the call site of each RDD from a stack trace. Inherited by threads.
     for kind in ("short", "long"):
@@ -220,30 +241,49 @@ def build_session(
 
 
 def get_session(
-    home: DataDir, spark: SparkSession | None = None, *, master: str = "local[2]", conf: Mapping[str, str] | None = None
+    home: DataDir,
+    spark: SparkSession | None = None,
+    *,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+    needs_log: bool = False,
+    on_progress: ProgressCallback = no_progress,
 ) -> SparkSession:
-    """Return the given session or a new one, with the AWS_* variables in the environment of its workers if needed."""
+    """Return the given session or a new one, whose workers can use the lake, and the log if `needs_log`."""
     session = spark or build_session(master=master, conf=conf, launcher_dir=home.root / "java")
     if not open_storage(home.lake).is_local:
         aws_variables = {name: value for name, value in os.environ.items() if name.startswith(_AWS_PREFIX)}
         session.sparkContext.environment.update(aws_variables)
+    with translate_spark_errors():
+        check_executors(session, home, needs_log=needs_log, on_progress=on_progress)
     return session
 
 
-def _prepare_environment(launcher_dir: Path | None) -> None:
-    os.environ.update(environment(find_java(launcher_dir)))
-    # Workers must use this Python: the `python3` of the PATH lacks our packages.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # For workers and the JVM: share freed memory between tasks instead of growing several pools.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
-    # Otherwise numpy starts one idle thread per core in every Python process.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# For workers and the JVM: share freed memory between tasks instead of growing several pools; and without an idle thread
+# of numpy per core in every Python process.
+_WORKER_VARIABLES: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
-def _java_options() -> str:
-    return f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={files('clew.pipeline') / 'log4j2.properties'}"
+def _prepare_environment(launcher_dir: Path | None, conf: Mapping[str, str], *, is_local: bool) -> None:
+    if _GATEWAY_VARIABLE not in os.environ and SparkSession.getActiveSession() is None:
+        os.environ.update(environment(find_java(launcher_dir)))
+    if is_local:
+        # Workers must use this Python: the `python3` of the PATH lacks our packages.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or sys.executable)
+    for name, value in _WORKER_VARIABLES.items():
+        os.environ.setdefault(name, value)
+
+
+def _java_options(*, is_local: bool) -> str:
+    logging = f"-Dlog4j2.configurationFile={files('clew.pipeline') / 'log4j2.properties'}"
+    return f"{_JAVA_OPTIONS} {logging}" if is_local else logging
 
 
 _WORKER_EXITED: Final = "Python worker exited unexpectedly"
