@@ -12,9 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.retention import measure_lag
 from clew.eventlog.segments import end_position
-from clew.pipeline.checkpoint import BatchRecord, Checkpoint
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, measure_source_lag
 from clew.pipeline.maintenance import MaintenanceStats
 
 _DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -28,7 +27,9 @@ class PipelineMetrics:
         # Updated by the background maintenance.
         self.maintenance_stats = MaintenanceStats()
         self._home = home
-        self._end_offset = Checkpoint(home.checkpoint).committed_offset
+        checkpoint = Checkpoint(home.checkpoint)
+        self._end_offset = checkpoint.committed_offset
+        self._source = checkpoint.batch_offset(checkpoint.last_committed_batch)
         self._last_batch_at = time.monotonic()
         self._create_counters()
         self._create_gauges()
@@ -36,6 +37,7 @@ class PipelineMetrics:
     def __call__(self, batch: BatchRecord) -> None:
         """Count a batch."""
         self._end_offset, self._last_batch_at = batch.end_offset, time.monotonic()
+        self._source = batch.source
         self._events.inc(batch.events)
         self._rejected.inc(batch.rejected)
         self._corrupt.inc(batch.corrupt_records)
@@ -93,10 +95,12 @@ class PipelineMetrics:
         errors.set_function(lambda: self.maintenance_stats.errors)
 
     def _lag_bytes(self) -> float:
-        return max(0, end_position(self._home.log) - self._end_offset)
+        if self._source is None or not self._source.topic:
+            return max(0, end_position(self._home.log) - self._end_offset)
+        return measure_source_lag(self._home, self._end_offset, self._source).bytes
 
     def _lag_events(self) -> float:
-        return measure_lag(self._home.log, self._end_offset).events
+        return measure_source_lag(self._home, self._end_offset, self._source).events
 
     def _seconds_since_last_batch(self) -> float:
         return time.monotonic() - self._last_batch_at

@@ -178,6 +178,7 @@ export interface PipelineStatus {
   tables: TableSize[];
   pending_backfill_events: number;
   supervisor: SupervisorState | null;
+  topic: TopicStatus | null;
 }
 
 /** Summary of the run. */
@@ -580,6 +581,16 @@ export interface SupervisorState {
   last_exit: string | null;
   last_exit_at: string | null;
   restart_at: string | null;
+}
+
+/** Committed and last offsets of a topic by partition, when the last were read, and the error of the brokers. */
+export interface TopicStatus {
+  name: string;
+  brokers: string | null;
+  offsets: Record<string, number>;
+  latest: Record<string, number>;
+  read_at: string | null;
+  error: string | null;
 }
 
 /** Something that capture could not follow: where and why, and the code or the query. */
