@@ -112,7 +112,7 @@ class TopicEvents(EventSource):
         start = checkpoint.batch_offset(checkpoint.last_committed_batch)
         if start is None or start.topic != self._config.topic:
             return set()
-        end = _advance(start, TopicClient(self._config).read_offsets().latest)
+        end = advance_offset(start, TopicClient(self._config).read_offsets().latest)
         parts = pa.RecordBatch.from_pylist([asdict(part) for part in plan_ranges(start, end)])
         return {item.origin.event_id for item in read_topic_events(iter([parts]), config=self._config)}
 
@@ -123,7 +123,7 @@ class TopicEvents(EventSource):
         if committed is None:
             return 0
         try:
-            return _advance(committed, TopicClient(self._config, timeout=2).read_offsets().latest).position
+            return advance_offset(committed, TopicClient(self._config, timeout=2).read_offsets().latest).position
         except ClewError:
             return committed.position
 
@@ -175,7 +175,7 @@ def check_offsets(config: KafkaConfig, stored: SourceOffset, offsets: TopicOffse
             raise lost_offsets_error(config.topic, partition, offset)
 
 
-def _advance(start: SourceOffset, ends: Mapping[int, int], limit: int | None = None) -> SourceOffset:
+def advance_offset(start: SourceOffset, ends: Mapping[int, int], limit: int | None = None) -> SourceOffset:
     """Return the offset after at most `limit` messages, shared by the partitions in proportion to what they have."""
     starts = {int(name): offset for name, offset in start.partitions.items()}
     # A partition that was added later is read from its start.
@@ -282,7 +282,7 @@ class _TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._outage_started_at = None
             check_offsets(self._config, stored, offsets)
             ends = offsets.latest
-        end = _advance(stored, ends, None if isinstance(limit, ReadAllAvailable) else self._limit)
+        end = advance_offset(stored, ends, None if isinstance(limit, ReadAllAvailable) else self._limit)
         return start if end is stored else msgspec.to_builtins(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
