@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import quantiles
 from threading import Event, Thread
+from typing import Protocol
 
 from bench import generate
 from bench.costs import measure_cost
@@ -33,6 +34,7 @@ from clew.eventlog.segments import read_lines, split_ranges
 from clew.eventlog.writer import LogWriter
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
+from clew.pipeline.event_source import LOG, EventSource
 from clew.pipeline.maintenance import MaintenanceConfig
 from clew.pipeline.pipeline import open_pipeline
 
@@ -50,6 +52,15 @@ class PendingAppend:
 
     acknowledged_at: float
     seq: int
+
+
+class PacedAppends(Protocol):
+    """Appends events at a constant rate; `pending` are those that are not visible yet."""
+
+    pending: deque[PendingAppend]
+
+    def append(self, count: int) -> None:
+        """Append a number of times."""
 
 
 @dataclass
@@ -93,9 +104,9 @@ def main() -> None:
 
 
 @contextmanager
-def run_stream(home: DataDir) -> Iterator[BaseProcess]:
+def run_stream(home: DataDir, source: EventSource = LOG) -> Iterator[BaseProcess]:
     """Run a pipeline in another process."""
-    process = multiprocessing.get_context("spawn").Process(target=stream, args=(home,))
+    process = multiprocessing.get_context("spawn").Process(target=stream, args=(home, source))
     process.start()
     try:
         yield process
@@ -104,15 +115,15 @@ def run_stream(home: DataDir) -> Iterator[BaseProcess]:
         process.join()
 
 
-def stream(home: DataDir) -> None:
+def stream(home: DataDir, source: EventSource = LOG) -> None:
     """Stream until SIGTERM, like `clew pipeline stream`, but without writing to the log."""
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with open_pipeline(home) as pipeline:
+    with open_pipeline(home, source=source) as pipeline:
         pipeline.stream(stop, maintenance=MaintenanceConfig())
 
 
-def measure_ages(writer: PacedWriter, appends: int, home: DataDir, stream: BaseProcess) -> list[float]:
+def measure_ages(writer: PacedAppends, appends: int, home: DataDir, stream: BaseProcess) -> list[float]:
     """Append a number of times, and measure the age of each last event when it becomes visible."""
     ages: list[float] = []
     thread = Thread(target=writer.append, args=(appends,))

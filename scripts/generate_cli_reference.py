@@ -46,6 +46,7 @@ lake = "/big/disk/lake"                 # or "s3://bucket/prefix"
 index = "postgresql://clew@db/lineage"
 invalid_events = "accept"               # reject or accept
 java = "bundled"                        # auto, system or bundled
+kafka_config = "kafka.properties"       # settings of Kafka clients
 master = "local[4]"                     # Spark master URL
 metrics = "counts"                      # all, counts or off
 spec = "openlineage/spec"               # OpenLineage JSON Schemas
@@ -59,6 +60,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "CLEW_MASTER": "Spark master URL. Flag: `--master`. Default: `local[2]`.",
     "CLEW_JAVA": "Java that Spark uses: `auto` (default; the system Java if it is version 17 or newer, else the "
     "bundled one), `system` or `bundled`.",
+    "CLEW_KAFKA_CONFIG": "Properties file with settings of [Kafka](kafka.md#client-settings) clients.",
     "CLEW_METRICS": "Column metrics of capture: `all` (default), `counts` (no minimum and maximum) or `off`.",
     "CLEW_INVALID_EVENTS": "Response to invalid events over HTTP: `reject` (422, default) or `accept` (201). "
     "Flag: `--invalid-events`.",

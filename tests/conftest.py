@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from clew.data_dir import BucketUrl
+from tests.support.kafka_broker import KafkaBroker, NoBrokerError
 from tests.support.paths import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -117,3 +118,17 @@ def chromium() -> str:
         if path and subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
             return path
     pytest.skip("Chromium is not installed")
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Kafka broker that is started here."""
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    try:
+        broker.__enter__()
+    except NoBrokerError as error:
+        pytest.skip(f"Kafka cannot be started: {error}")
+    try:
+        yield broker
+    finally:
+        broker.__exit__(None, None, None)

@@ -32,6 +32,7 @@ class ResolvedSetting(NamedTuple):
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     "home": Setting("CLEW_HOME", is_path=True),
+    "kafka_config": Setting("CLEW_KAFKA_CONFIG", is_path=True),
     "lake": Setting("CLEW_LAKE", is_path=True),
     "index": Setting("CLEW_INDEX"),
     "invalid_events": Setting("CLEW_INVALID_EVENTS", "reject", choices=("reject", "accept")),

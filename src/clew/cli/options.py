@@ -113,6 +113,36 @@ def spark_options(command: Command) -> Command:
     return master_option(conf_option(with_spark))
 
 
+def kafka_options(command: Command) -> Command:
+    """Add `--kafka`, `--topic` and `--kafka-config`; the command receives `kafka`, a KafkaConfig or None."""
+
+    @wraps(command)
+    def with_kafka(
+        *args: Any, brokers: str | None, topic: str | None, kafka_config: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        if brokers is None:
+            if topic or kafka_config:
+                raise UsageError("--topic and --kafka-config require --kafka.", hint="Pass --kafka HOST:PORT as well.")
+            return command(*args, kafka=None, **kwargs)
+        from clew.kafka.config import KafkaConfig
+
+        file = resolve_setting("kafka_config").value
+        options = ((file,) if file else ()) + kafka_config
+        return command(*args, kafka=KafkaConfig.from_options(brokers, topic, options), **kwargs)
+
+    config_option = click.option(
+        "--kafka-config",
+        multiple=True,
+        metavar="KEY=VALUE|FILE",
+        help="Kafka client setting, such as security.protocol=SASL_SSL, or a properties file; may be repeated.",
+    )
+    topic_option = click.option("--topic", metavar="NAME", help="Topic of --kafka.")
+    brokers_option = click.option(
+        "--kafka", "brokers", metavar="BROKERS", help="Kafka brokers as host:port, separated by commas. Needs --topic."
+    )
+    return brokers_option(topic_option(config_option(with_kafka)))
+
+
 def parse_age(text: str) -> timedelta:
     """Parse an age such as `90d` or `36h`."""
     match = re.fullmatch(r"(\d{1,5})([dh])", text)

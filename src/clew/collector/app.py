@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clew.collector.file_import import tail_streams
-from clew.collector.group_commit import Appender
+from clew.collector.group_commit import Appender, EntryWriter
 from clew.collector.ingest import IngestResult, check_event, split_payload
 from clew.collector.metrics import CollectorMetrics
 from clew.collector.request_body import SpooledBody, check_body_size, ingest_spooled, read_body
@@ -35,7 +35,7 @@ from clew.collector.responses import (
 )
 from clew.errors import ClewError
 from clew.eventlog.staging import is_imported
-from clew.eventlog.writer import LogEntry, LogWriter
+from clew.eventlog.writer import LogEntry
 from clew.events.decoding import RejectedError
 from clew.events.streams import Stream
 from clew.server.auth import ANONYMOUS, Authenticator, ForbiddenError, Principal, RateLimiter
@@ -291,7 +291,7 @@ class PipelineState(Protocol):
 
 
 def create_collector(
-    log: LogWriter,
+    log: EntryWriter,
     limits: RequestLimits,
     streams: Path,
     authenticator: Authenticator | None = None,

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, BinaryIO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +23,7 @@ from msgspec import Struct
 from clew.collector.group_commit import Appender
 from clew.data_dir import replace_file
 from clew.errors import ClewError, UsageError
-from clew.eventlog.staging import StagedSegments, list_published
+from clew.eventlog.staging import list_published
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.decoding import Document, RejectedError, RejectionReason
 from clew.events.openlineage import ANNOTATIONS_NAME
@@ -51,6 +51,21 @@ def find_event_files(paths: list[Path]) -> Iterator[Path]:
             raise UsageError(f"No such file or folder: {path}.", hint=hint)
 
 
+class EventAppender(Protocol):
+    """Where events are appended: the event log, a running collector, or a Kafka topic."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the log."""
+
+    def append(self, events: Iterable[IncomingEvent]) -> int:
+        """Store events and return the number of those that were new."""
+
+
+class UnreadableEventsError(ClewError):
+    """A file or an object that is damaged or cannot be read."""
+
+
 class FileEvent(NamedTuple):
     """The bytes of an event of a file, and the number of its first line."""
 
@@ -70,10 +85,36 @@ def read_event_file(path: Path, on_bytes_read: OnBytesRead = lambda _: None) -> 
                 count += 1
                 yield event
                 on_bytes_read(raw.tell())
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        hint = "They are stored. Fix the file and import it again; duplicates are skipped."
-        raise ClewError(f"Cannot read {path}: {reason}. Events read before the error: {count:,}.", hint=hint) from error
+    except _READ_ERRORS as error:
+        raise _unreadable(str(path), error, count) from error
+
+
+def read_event_object(name: str, chunks: Iterator[bytes]) -> Iterator[FileEvent]:
+    """Yield the events of an object, in the same formats; compression is recognised by its first bytes."""
+    count, raw = 0, io.BufferedReader(_ChunkReader(chunks))
+    try:
+        for event in _split_events(FileEvent(*item) for item in enumerate(_decompress_by_magic(raw), start=1)):
+            count += 1
+            yield event
+    except _READ_ERRORS as error:
+        raise _unreadable(name, error, count) from error
+
+
+_READ_ERRORS: Final = (OSError, EOFError, zlib.error)
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def _decompress_by_magic(raw: io.BufferedReader[_ChunkReader]) -> Iterable[bytes]:
+    magic = raw.peek(len(_ZSTD_MAGIC))
+    if magic.startswith(_GZIP_MAGIC):
+        return gzip.GzipFile(fileobj=raw)
+    return io.BufferedReader(_ChunkReader(_read_zstd(raw))) if magic.startswith(_ZSTD_MAGIC) else raw
+
+
+def _unreadable(name: str, error: BaseException, count: int) -> UnreadableEventsError:
+    reason = getattr(error, "strerror", None) or error
+    hint = "They are stored. Fix the file and import it again; duplicates are skipped."
+    return UnreadableEventsError(f"Cannot read {name}: {reason}. Events read before the error: {count:,}.", hint=hint)
 
 
 def _split_events(lines: Iterator[FileEvent]) -> Iterator[FileEvent]:
@@ -175,7 +216,7 @@ class _ChunkReader(io.RawIOBase):
         return size
 
 
-def _read_zstd(raw: BinaryIO) -> Iterator[bytes]:
+def _read_zstd(raw: BinaryIO | io.BufferedReader[_ChunkReader]) -> Iterator[bytes]:
     """Decompress zstd frames. The library's reader does not detect a truncated file."""
     import zstandard
 
@@ -241,7 +282,7 @@ def guess_stream(body: Document) -> Stream:
     return Stream.DATAFRAME if header.event_type == "dataframe_lineage" else Stream.RUNTIME
 
 
-def import_streams(folder: Path, log: LogWriter | Appender) -> ImportResult:
+def import_streams(folder: Path, log: EventAppender) -> ImportResult:
     """Append events that notebook sessions have written since the last call."""
     positions = _read_positions(log.folder)
     paths = [path for name in STREAM_FILES for path in sorted(folder.glob(f"*/{name}"))]
@@ -263,7 +304,7 @@ def pending_stream_bytes(folder: Path, log: Path) -> int:
 
 
 def import_files(
-    paths: list[Path], log: LogWriter | StagedSegments, on_progress: OnImportProgress = lambda *_: None
+    paths: list[Path], log: EventAppender, on_progress: OnImportProgress = lambda *_: None
 ) -> ImportResult:
     """Append the events of NDJSON and JSON files (plain, gzip or zstd) and folders."""
     read = stored = done = 0
@@ -279,7 +320,14 @@ def import_files(
     return ImportResult(read, stored)
 
 
-def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions: dict[str, int]) -> ImportResult:
+def append_events(log: EventAppender, source: str, bodies: Iterable[bytes]) -> Iterator[ImportResult]:
+    """Append events in batches; yield the result of each."""
+    for batch in _batches(bodies):
+        stored = _append(log, (IncomingEvent(guess_stream(body), source, _body(body)) for body in batch))
+        yield ImportResult(len(batch), stored)
+
+
+def _import_tail(path: Path, folder: Path, log: EventAppender, positions: dict[str, int]) -> ImportResult:
     source = path.relative_to(folder).as_posix()
     read = stored = 0
     with path.open("rb") as file:
@@ -294,7 +342,7 @@ def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions:
     return ImportResult(read, stored)
 
 
-def _append(log: LogWriter | Appender | StagedSegments, events: Iterable[IncomingEvent]) -> int:
+def _append(log: EventAppender, events: Iterable[IncomingEvent]) -> int:
     """Append events except those with reserved names."""
     return log.append(event for event in events if not has_reserved_name(event))
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
 from clew.errors import ClewError
-from clew.eventlog.writer import IncomingEvent, LogEntry, LogWriter
+from clew.eventlog.writer import IncomingEvent, LogEntry
 
 # OpenLineage clients time out after five seconds and resend the event.
 ACK_TIMEOUT_SECONDS = 4.5
@@ -31,6 +31,26 @@ AckCallback: TypeAlias = Callable[[Exception | None], None]
 
 class OverloadedError(ClewError):
     """Events cannot be stored before clients time out (HTTP 503)."""
+
+
+class EntryWriter(Protocol):
+    """Where entries are stored: the event log, or a Kafka topic."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the log."""
+
+    def append_entries(self, entries: Iterable[LogEntry]) -> int:
+        """Store entries and return their number."""
+
+    def write(self, entries: Iterable[LogEntry]) -> None:
+        """Write entries. They are stored when `sync` returns."""
+
+    def sync(self) -> None:
+        """Store what was written; an error if it is not."""
+
+    def adopt(self, staged: Path) -> None:
+        """Make a staged segment the next one of the log."""
 
 
 class CommitStats(Struct, frozen=True):
@@ -83,7 +103,7 @@ class Appender:
 
     def __init__(
         self,
-        log: LogWriter,
+        log: EntryWriter,
         max_pending_bytes: int = _MAX_PENDING_BYTES,
         on_commit: Callable[[CommitStats], None] = lambda _: None,
     ) -> None:

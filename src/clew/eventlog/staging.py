@@ -64,6 +64,7 @@ class StagedSegments:
     def __init__(self, log: Path, name: str, source: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.paths: list[Path] = []
         self.events = self.bytes = 0
+        self.folder = log
         self._folder = staging_folder(log)
         self._name = name
         self._source = _encode(source)

@@ -38,6 +38,7 @@ from clew.importer.staging_task import STAGED_SCHEMA, StagedChunk, StagingTask, 
 from clew.importer.state import ImportState, imports_folder
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
+from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.locks import acquire_lock
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
@@ -297,6 +298,12 @@ def _load_state(context: ImportContext, source: str, identity: str) -> ImportSta
 @contextmanager
 def _exclusive(home: DataDir) -> Iterator[None]:
     home.create()
+    topic = Checkpoint(home.checkpoint).topic
+    if topic:
+        hint = "Import into a data directory of its own with --home, without --kafka."
+        raise UsageError(
+            f"Events are imported into the log, but {home.root} ingests the Kafka topic {topic}.", hint=hint
+        )
     with acquire_lock(imports_folder(home) / _LOCK, "import"):
         yield
 

@@ -7,6 +7,7 @@ table by table (`lake.py`), each commit with the batch as its Delta `txn`, so th
 - `lake.py`: open, append, overwrite, replace files
 - `manifest.py`: manifest and integrity checks
 - `storage.py`, `s3.py`: files in a directory or a bucket
+- `objects.py`: objects of a bucket with events to import
 - `event_rows.py`, `facet_columns.py`: events to Arrow batches
 - `data_files.py`: Parquet files and Delta statistics
 - `compaction.py`: compact, vacuum, delete old rows

@@ -214,6 +214,12 @@ def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[s
     return {table.name: _delete(lake, table, _is_retained(table, cutoff, events)) for table in EVENT_TABLES}
 
 
+def delete_rows_from(lake: Lake, seq: int) -> None:
+    """Delete all rows of events from a position on. No pipeline may be running."""
+    for table in EVENT_TABLES:
+        _delete(lake, table, pc.field("seq") < seq)
+
+
 def _is_retained(table: Table, cutoff: datetime, events: pa.Array) -> pc.Expression:
     """Return the condition of rows to keep: by receive time or, in `large_facets`, by event."""
     column = next((name for name in ("received_at", "created_at") if name in table.schema.names), None)

@@ -64,6 +64,8 @@ class ReceivedEvent(NamedTuple):
     received_at: datetime
     source: str
     body: Document
+    # JSON of where it was read: Kafka's topic, partition, offset, timestamp, key and headers.
+    metadata: str | None = None
 
 
 # Column of a facet table -> column of `lineage_events` that it is copied from, where the names differ.
@@ -222,6 +224,7 @@ def _event_row(
         None if dataset is None else dataset.namespace,
         None if dataset is None else dataset.name,
         is_raw_only,
+        received.metadata,
         first,
         len(event.inputs or ()),
         len(event.outputs or ()),
@@ -312,4 +315,9 @@ _OTHER_TABLES = (RUNTIME_EVENTS, DATAFRAME_EVENTS, REJECTED_EVENTS)
 
 
 def _origin(received: ReceivedEvent) -> dict[str, Any]:
-    return {"event_id": received.event_id, "seq": received.seq, "received_at": received.received_at}
+    return {
+        "event_id": received.event_id,
+        "seq": received.seq,
+        "received_at": received.received_at,
+        "source_metadata": received.metadata,
+    }

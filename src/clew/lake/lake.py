@@ -195,6 +195,12 @@ class Lake:
         tables = (self.table(name) for name in names)
         return max((_last_batch_number(table, app_id) for table in tables if table is not None), default=-1)
 
+    def is_incomplete(self, batch: BatchId) -> bool:
+        """Return whether some tables have a batch, but not the table that is committed last."""
+        last = self.table(EVENT_TABLE_NAMES[-1])
+        committed = -1 if last is None else _last_batch_number(last, batch.app_id)
+        return committed < batch.number <= self.last_batch(batch.app_id)
+
     def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
         """Overwrite a table with these files in the transaction of a batch."""
         self.check_files(files)

@@ -284,7 +284,7 @@ def check_no_stray_tables(root: LakeLocation, names: Iterable[str]) -> None:
     if not any(map(_has_files, folders)):
         return
     for folder in folders:
-        damage = find_damage(folder, is_deep=False)
+        damage = find_damage(folder)
         if damage is not None and damage.is_missing:
             raise ClewError(damage.message, hint=_RESTORE_HINT)
 

@@ -86,14 +86,14 @@ _CAUSES: Final = (
 
 
 @contextmanager
-def translate_s3_errors(url: BucketUrl) -> Iterator[None]:
+def translate_s3_errors(url: BucketUrl, noun: str = "lake") -> Iterator[None]:
     """Raise errors of S3 as ClewError with a hint; results of conditional requests pass unchanged."""
     try:
         yield
     except Exception as error:
         if not _is_s3_error(error):
             raise
-        raise _user_error(url, str(error)) from error
+        raise _user_error(url, str(error), noun) from error
 
 
 @contextmanager
@@ -121,13 +121,13 @@ def _is_s3_error(error: Exception) -> bool:
     )
 
 
-def _user_error(url: BucketUrl, text: str) -> ClewError:
+def _user_error(url: BucketUrl, text: str, noun: str) -> ClewError:
     for cause in _CAUSES:
         if re.search(cause.pattern, text):
-            return ClewError(f"The lake {url} cannot be used: {cause.reason}.", hint=cause.hint)
+            return ClewError(f"The {noun} {url} cannot be used: {cause.reason}.", hint=cause.hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = lines[0][:300].rstrip(".") if lines else "the store gave no reason"
-    return ClewError(f"The lake {url} cannot be used: {reason}.", hint="Fix the cause and run the command again.")
+    return ClewError(f"The {noun} {url} cannot be used: {reason}.", hint="Fix the cause and run the command again.")
 
 
 # Commits must not overwrite each other. deltalake's default; explicit, so that the environment cannot change it.

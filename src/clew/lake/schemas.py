@@ -46,6 +46,8 @@ def _table(
 
 
 _EVENT_ORIGIN = {"event_id": _STRING, "seq": _LONG, "received_at": _TIME}
+# Null unless the event was read from Kafka: JSON with topic, partition, offset, timestamp, key and headers.
+_SOURCE_METADATA = {"source_metadata": _STRING}
 _FACET_KEYS = {
     "uuid": _STRING,
     "created_at": _TIME,
@@ -91,6 +93,7 @@ LINEAGE_EVENTS: Final = _table(
         "outputs": pa.list_(_DATASET_IN_EVENT),
         # Null if the event was ingested with its facets.
         "is_raw_only": pa.bool_(),
+        **_SOURCE_METADATA,
     },
     large=("event",),
     clustered_by=("run_uuid", "seq"),
@@ -147,6 +150,7 @@ RUNTIME_EVENTS: Final = _table(
         "error_message": _STRING,
         "traceback": _STRING,
         "event": _STRING,
+        **_SOURCE_METADATA,
     },
     large=("cell_source", "traceback", "event"),
     clustered_by=("session_id", "execution_id", "seq"),
@@ -173,13 +177,22 @@ DATAFRAME_EVENTS: Final = _table(
         "df_size_mb": _DOUBLE,
         "sampled": pa.bool_(),
         "event": _STRING,
+        **_SOURCE_METADATA,
     },
     large=("operation_code", "column_lineage", "column_lineage_edges", "operation_parameters", "event"),
     clustered_by=("session_id", "execution_id", "seq"),
 )
 REJECTED_EVENTS: Final = _table(
     "rejected_events",
-    {**_EVENT_ORIGIN, "stream": _STRING, "source": _STRING, "reason": _STRING, "detail": _STRING, "body": pa.binary()},
+    {
+        **_EVENT_ORIGIN,
+        "stream": _STRING,
+        "source": _STRING,
+        "reason": _STRING,
+        "detail": _STRING,
+        "body": pa.binary(),
+        **_SOURCE_METADATA,
+    },
     large=("body",),
     clustered_by=("seq",),
 )
@@ -246,7 +259,9 @@ STATE_TABLE_NAMES: Final = (
 ALL_TABLE_NAMES: Final = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES)
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
 # Values rarely repeat within a file: no dictionary encoding.
-HIGH_CARDINALITY_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})
+HIGH_CARDINALITY_COLUMNS: Final = frozenset(
+    {"uuid", "event_id", "seq", "event_time", "lineage_event_time", "source_metadata"}
+)
 LARGE_COLUMNS: Final = {
     **{table.name: table.large_text_columns for table in EVENT_TABLES},
     # Current and deleted facets, derived from the facet tables.

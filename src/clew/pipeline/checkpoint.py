@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
 from collections import Counter
@@ -11,9 +12,10 @@ from typing import Final
 from zlib import crc32
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, to_builtins
 
 from clew.data_dir import DataDir, replace_file
+from clew.eventlog.retention import Lag, measure_lag
 from clew.eventlog.writer import LogWriter
 
 NO_BATCH = -1
@@ -22,11 +24,23 @@ NO_BATCH = -1
 _APP_FILE = "app"
 
 
-class _Offset(Struct):
+class SourceOffset(Struct, frozen=True, omit_defaults=True):
+    """Offset of the streaming query: a position of the log, or the offsets of a topic and the position they stand for.
+
+    Positions of a topic continue those of the log, so that `seq` grows over both.
+    """
+
     position: int
+    topic: str = ""
+    topic_id: str = ""
+    partitions: dict[str, int] = {}
+
+    def encode(self) -> bytes:
+        """Encode it as Spark's Python sources do: Spark compares offsets as text."""
+        return json.dumps(to_builtins(self)).encode()
 
 
-_decode_offset = msgspec.json.Decoder(_Offset).decode
+_decode_offset = msgspec.json.Decoder(SourceOffset).decode
 
 
 class BatchPlan(Struct, frozen=True):
@@ -36,6 +50,9 @@ class BatchPlan(Struct, frozen=True):
     number: int
     start: int
     end: int
+    # Of a topic.
+    start_offset: SourceOffset | None = None
+    end_offset: SourceOffset | None = None
 
 
 _decode_plan = msgspec.json.Decoder(BatchPlan).decode
@@ -92,6 +109,15 @@ class Checkpoint:
         """The log offset up to which batches are planned: an uncommitted batch is repeated with the same range."""
         return self.batch_end_offset(self.last_planned_batch) or 0
 
+    @property
+    def topic(self) -> str:
+        """The topic that is read; empty for the log, and for a new checkpoint."""
+        offset = self.batch_offset(self.last_planned_batch)
+        if offset is not None:
+            return offset.topic
+        plan = self.read_plan()
+        return "" if plan is None or plan.end_offset is None else plan.end_offset.topic
+
     def _last_number(self, folder: str) -> int:
         return max(self._numbers(folder), default=NO_BATCH)
 
@@ -99,13 +125,18 @@ class Checkpoint:
         return sorted(int(path.name) for path in self.folder.glob(f"{folder}/*") if path.name.isdecimal())
 
     def batch_end_offset(self, batch: int) -> int | None:
-        """Return the end offset of a batch; None if Spark has deleted it."""
+        """Return the position at the end of a batch; None if Spark has deleted it."""
         if batch == NO_BATCH:
             return 0
+        offset = self.batch_offset(batch)
+        return None if offset is None else offset.position
+
+    def batch_offset(self, batch: int) -> SourceOffset | None:
+        """Return the end offset of a batch; None if there is none, or Spark has deleted it."""
         try:
             # Spark's offset file: a version, metadata, then one line per source.
             last_line = (self.folder / _OFFSETS / str(batch)).read_bytes().splitlines()[-1]
-            return _decode_offset(last_line).position
+            return _decode_offset(last_line)
         except (OSError, IndexError, msgspec.DecodeError):
             return None
 
@@ -113,18 +144,20 @@ class Checkpoint:
         """Store the range of a batch that Spark has started: its own files may be damaged later."""
         start, end = self.batch_end_offset(number - 1), self.batch_end_offset(number)
         if start is not None and end is not None:
-            _write(self.root / _PLAN_FILE, BatchPlan(self.app_id, number, start, end))
+            _write(self.root / _PLAN_FILE, self._plan(self.app_id, number))
 
     def read_plan(self) -> BatchPlan | None:
         """Return the last batch that Spark started, from the sources that are intact."""
         app_id, plans = self._known_app_id(), self._stored_plans()
         last = self.last_planned_batch
         if last != NO_BATCH and all(self._is_intact(f"{_OFFSETS}/{number}") for number in {max(0, last - 1), last}):
-            plans.append(
-                BatchPlan(app_id, last, self.batch_end_offset(last - 1) or 0, self.batch_end_offset(last) or 0)
-            )
+            plans.append(self._plan(app_id, last))
         known = (plan for plan in plans if plan.app_id == app_id)
         return max(known, key=lambda plan: (plan.number, plan.end > plan.start), default=None)
+
+    def _plan(self, app_id: str, number: int) -> BatchPlan:
+        start, end = (self.batch_offset(batch) or SourceOffset(0) for batch in (number - 1, number))
+        return BatchPlan(app_id, number, start.position, end.position, start, end)
 
     def _stored_plans(self) -> list[BatchPlan]:
         plans: list[BatchPlan] = []
@@ -132,7 +165,10 @@ class Checkpoint:
             plans.append(_decode_plan((self.root / _PLAN_FILE).read_bytes()))
         # Of a batch of the history only the end is known: the range is empty.
         records = read_batch_records(self.root)[-1:]
-        return plans + [BatchPlan(batch.app_id, batch.number, batch.end_offset, batch.end_offset) for batch in records]
+        return plans + [
+            BatchPlan(batch.app_id, batch.number, batch.end_offset, batch.end_offset, batch.source, batch.source)
+            for batch in records
+        ]
 
     def _known_app_id(self) -> str:
         """Return the application id that most files have."""
@@ -179,19 +215,22 @@ class Checkpoint:
         """Write the files of Spark again, so that it repeats a batch; return where the old ones are."""
         old = self._set_aside(must_reindex=plan.start == plan.end)
         self._write_app_id(plan.app_id)
-        self._write_offset(plan.number, plan.end)
+        self._write_offset(plan.number, plan.end_offset or SourceOffset(plan.end))
         if plan.number:
-            self._write_offset(plan.number - 1, plan.start)
+            self._write_offset(plan.number - 1, plan.start_offset or SourceOffset(plan.start))
             _write_bytes(self.folder / _COMMITS / str(plan.number - 1), _COMMIT)
         return old
 
-    def restart(self, position: int) -> Path:
-        """Start a new checkpoint, with a new application id, at a position of the log; return where the old one is."""
-        old = self._set_aside(must_reindex=True)
+    def restart(self, offset: SourceOffset, *, must_reindex: bool = True) -> Path:
+        """Start a new checkpoint, with a new application id, at an offset; return where the old one is.
+
+        The index must know all events of the lake, so that those read again are skipped.
+        """
+        old = self._set_aside(must_reindex=must_reindex)
         for name in (_PLAN_FILE, _HISTORY_FILE):
             (self.root / name).unlink(missing_ok=True)
         self._write_app_id(f"clew-{uuid.uuid4()}")
-        self._write_offset(0, position)
+        self._write_offset(0, offset)
         _write_bytes(self.folder / _COMMITS / "0", _COMMIT)
         return old
 
@@ -219,9 +258,8 @@ class Checkpoint:
         _write_bytes(self.folder / _METADATA, b'{"id":"%s"}' % str(uuid.uuid4()).encode())
         return target
 
-    def _write_offset(self, number: int, position: int) -> None:
-        offset = msgspec.json.encode(_Offset(position))
-        _write_bytes(self.folder / _OFFSETS / str(number), b"v1\n%s\n%s" % (_EMPTY_METADATA, offset))
+    def _write_offset(self, number: int, offset: SourceOffset) -> None:
+        _write_bytes(self.folder / _OFFSETS / str(number), b"v1\n%s\n%s" % (_EMPTY_METADATA, offset.encode()))
 
     def _write_app_id(self, app_id: str) -> None:
         _write_bytes(self.root / _APP_FILE, app_id.encode())
@@ -258,6 +296,34 @@ def _is_object(content: bytes) -> bool:
 
 _IS_VALID = {_METADATA: _is_object, _OFFSETS: _is_offsets, _COMMITS: _is_commit}
 
+
+class TopicState(Struct, frozen=True):
+    """What the stream knows of its topic: the last offsets, when they were read, and since when no broker answers."""
+
+    brokers: str
+    topic: str
+    latest: dict[str, int]
+    read_at: str
+    error: str | None = None
+
+
+_TOPIC_FILE = "topic.json"
+_decode_topic = msgspec.json.Decoder(TopicState).decode
+
+
+def write_topic_state(checkpoint: Path, state: TopicState) -> None:
+    """Write the state of the topic, for the status and the metrics."""
+    _write(checkpoint / _TOPIC_FILE, state)
+
+
+def read_topic_state(checkpoint: Path) -> TopicState | None:
+    """Read the state of the topic; None if none was read."""
+    try:
+        return _decode_topic((checkpoint / _TOPIC_FILE).read_bytes())
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
 _MAX_BATCHES = 50
 
 
@@ -276,6 +342,8 @@ class BatchRecord(Struct, frozen=True):
     corrupt_records: int = 0
     # Of the end of the log at that time: another value means that positions were used again.
     log_tail: int | None = None
+    # The end offset of a topic.
+    source: SourceOffset | None = None
 
 
 _decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode
@@ -334,6 +402,21 @@ def ranges_after(seq: int, ranges: RawOnlyRanges) -> RawOnlyRanges:
 
 def _write(path: Path, value: object) -> None:
     _write_bytes(path, msgspec.json.encode(value))
+
+
+# A message of a topic counts as this many bytes of the log: batches, chunks and shares are planned by bytes.
+POSITIONS_PER_OFFSET: Final = 4096
+
+
+def measure_source_lag(home: DataDir, position: int, offset: SourceOffset | None) -> Lag:
+    """Measure the distance of a committed position or offset from the end of the log or of the topic."""
+    if offset is None or not offset.topic:
+        return measure_lag(home.log, position)
+    state = read_topic_state(home.checkpoint)
+    latest = {} if state is None or state.topic != offset.topic else state.latest
+    events = sum(max(0, end - offset.partitions.get(partition, 0)) for partition, end in latest.items())
+    size = events * POSITIONS_PER_OFFSET
+    return Lag(offset.position, offset.position + size, size, events, is_estimate=events > 0)
 
 
 def _write_bytes(path: Path, content: bytes) -> None:

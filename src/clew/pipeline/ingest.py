@@ -18,6 +18,7 @@ from clew.lake.data_files import DataFile
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLES
 from clew.pipeline.checkpoint import RawOnlyRanges
+from clew.pipeline.event_source import LogEventReader
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import RETRY_HINT
 from clew.pipeline.spark.worker_daemon import trim_heap
@@ -94,13 +95,13 @@ class BatchIngestor:
         index: IndexWriter,
         app_id: str,
         raw_only_ranges: RawOnlyRanges = (),
-        last_backfilled: int = -1,
+        read: LogEventReader = read_log_events,
     ) -> None:
         self._lake = lake
         self._index = index
         self._app_id = app_id
         self._raw_only_ranges = raw_only_ranges
-        self._last_backfilled = last_backfilled
+        self._read = read
         self._order = lake.facet_order
         self._index_writer = AsyncIndexWriter(index)
         self.stats = IngestStats()
@@ -137,12 +138,7 @@ class BatchIngestor:
         self._index_writer.flush()
 
     def _write(self, ranges: DataFrame, duplicate_seqs: frozenset[int] = frozenset()) -> WorkerReport:
-        read = partial(
-            read_log_events,
-            duplicate_seqs=duplicate_seqs,
-            raw_only_ranges=self._raw_only_ranges,
-            last_backfilled=self._last_backfilled,
-        )
+        read = partial(self._read, duplicate_seqs=duplicate_seqs, raw_only_ranges=self._raw_only_ranges)
         return write_events(ranges, EventTask(str(self._lake.root), read, self._index.dictionary, self._order))
 
     def _find_duplicates(self, changes: ChangeSet, batch: str) -> frozenset[int]:

@@ -15,9 +15,8 @@ from prometheus_client.registry import Collector
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.retention import measure_lag
 from clew.eventlog.segments import end_position
-from clew.pipeline.checkpoint import BatchRecord, Checkpoint
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, measure_source_lag
 from clew.pipeline.maintenance import MaintenanceStats
 from clew.server.monitoring import ReadinessCheck, always_ready, serve_monitoring
 
@@ -37,7 +36,9 @@ class PipelineMetrics:
         # Updated by the background maintenance.
         self.maintenance_stats = MaintenanceStats()
         self._home = home
-        self._end_offset = Checkpoint(home.checkpoint).committed_offset
+        checkpoint = Checkpoint(home.checkpoint)
+        self._end_offset = checkpoint.committed_offset
+        self._source = checkpoint.batch_offset(checkpoint.last_committed_batch)
         self._last_batch_at = time.monotonic()
         self._create_counters()
         self._create_gauges()
@@ -45,6 +46,7 @@ class PipelineMetrics:
     def __call__(self, batch: BatchRecord) -> None:
         """Count a batch."""
         self._end_offset, self._last_batch_at = batch.end_offset, time.monotonic()
+        self._source = batch.source
         self._events.inc(batch.events)
         self._rejected.inc(batch.rejected)
         self._corrupt.inc(batch.corrupt_records)
@@ -90,10 +92,12 @@ class PipelineMetrics:
         errors.set_function(lambda: self.maintenance_stats.errors)
 
     def _lag_bytes(self) -> float:
-        return max(0, end_position(self._home.log) - self._end_offset)
+        if self._source is None or not self._source.topic:
+            return max(0, end_position(self._home.log) - self._end_offset)
+        return measure_source_lag(self._home, self._end_offset, self._source).bytes
 
     def _lag_events(self) -> float:
-        return measure_lag(self._home.log, self._end_offset).events
+        return measure_source_lag(self._home, self._end_offset, self._source).events
 
     def _seconds_since_last_batch(self) -> float:
         return time.monotonic() - self._last_batch_at
@@ -107,7 +111,9 @@ class LagMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metric families."""
-        lag = measure_lag(self._home.log, Checkpoint(self._home.checkpoint).committed_offset)
+        checkpoint = Checkpoint(self._home.checkpoint)
+        source = checkpoint.batch_offset(checkpoint.last_committed_batch)
+        lag = measure_source_lag(self._home, checkpoint.committed_offset, source)
         yield GaugeMetricFamily(LAG_BYTES, _LAG_BYTES_HELP, value=lag.bytes)
         yield GaugeMetricFamily(LAG_EVENTS, _LAG_EVENTS_HELP, value=lag.events)
 

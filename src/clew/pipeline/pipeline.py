@@ -13,19 +13,27 @@ from threading import Event
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.eventlog.segments import end_position, tail_checksum
+from clew.eventlog.segments import tail_checksum
 from clew.events.facets import FacetOrder
 from clew.index.writer import IndexWriter
 from clew.lake.backfill_state import read_backfilled_ranges
 from clew.lake.lake import Lake
-from clew.pipeline import log_source
-from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record, ranges_after, update_ranges
+from clew.pipeline.checkpoint import (
+    NO_BATCH,
+    BatchRecord,
+    Checkpoint,
+    SourceOffset,
+    append_batch_record,
+    ranges_after,
+    update_ranges,
+)
 from clew.pipeline.derive.refresh import refresh_derived_tables
+from clew.pipeline.event_source import LOG, EventSource
 from clew.pipeline.ingest import BatchIngestor, IngestStats
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
@@ -62,7 +70,7 @@ class BatchRecorder:
 
     def _record(self, number: int, before: IngestStats, seconds: float) -> BatchRecord:
         after = self._ingestor.stats
-        end_offset = self._checkpoint.batch_end_offset(number) or 0
+        offset = self._checkpoint.batch_offset(number) or SourceOffset(0)
         return BatchRecord(
             app_id=self._checkpoint.app_id,
             number=number,
@@ -72,9 +80,10 @@ class BatchRecorder:
             rejected=after.rejected - before.rejected,
             duplicates=after.duplicates - before.duplicates,
             rows={name: rows - before.rows.get(name, 0) for name, rows in after.rows.items()},
-            end_offset=end_offset,
+            end_offset=offset.position,
             corrupt_records=after.corrupt_records - before.corrupt_records,
-            log_tail=tail_checksum(self._log, end_offset),
+            log_tail=None if offset.topic else tail_checksum(self._log, offset.position),
+            source=offset if offset.topic else None,
         )
 
 
@@ -96,6 +105,7 @@ class Pipeline:
     listeners: tuple[BatchListener, ...] = ()
     # Facets of lineage events are added later by a backfill.
     is_raw_only: bool = False
+    source: EventSource = LOG
 
     def run(self) -> IngestStats:
         """Ingest all available events and refresh the derived tables."""
@@ -145,7 +155,7 @@ class Pipeline:
 
     def _drain(self, query: StreamingQuery) -> None:
         """Wait until the events that are in the log now are ingested, for a few seconds at most."""
-        end, deadline = end_position(self.home.log), time.monotonic() + _DRAIN_SECONDS
+        end, deadline = self.source.end_position(self.home), time.monotonic() + _DRAIN_SECONDS
         checkpoint = Checkpoint(self.home.checkpoint)
         while query.isActive and checkpoint.committed_offset < end and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
@@ -175,10 +185,13 @@ class Pipeline:
 
     def _open_ingestor(self) -> BatchIngestor:
         checkpoint = Checkpoint(self.home.checkpoint)
+        if self.source is LOG:
+            LOG.check_checkpoint(checkpoint)
         ranges = update_ranges(checkpoint.root, checkpoint.planned_offset, is_raw_only=self.is_raw_only)
         # Ranges that are backfilled are ingested with facets if they are repeated.
         last = read_backfilled_ranges(self.lake).end
-        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, ranges_after(last, ranges), last)
+        read = self.source.event_reader(last)
+        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, ranges_after(last, ranges), read)
         self._index_missed_batches(checkpoint, ingestor)
         return ingestor
 
@@ -187,29 +200,18 @@ class Pipeline:
         committed = checkpoint.last_committed_batch
         indexed = self.index.last_batch(checkpoint.app_id)
         for number in range(committed if indexed is None else indexed, committed):
-            start, end = checkpoint.batch_end_offset(number), checkpoint.batch_end_offset(number + 1)
+            start, end = checkpoint.batch_offset(number), checkpoint.batch_offset(number + 1)
+            if number == NO_BATCH:
+                start = SourceOffset(0)
             if start is None or end is None:
                 load_index(self.spark, self.lake, self.index)
                 break
-            reader = self._reader.option("start", start).option("end", end)
-            ingestor(reader.load(str(self.home.log)), number + 1)
+            ingestor(self.source.load(self.spark, self.home, start, end), number + 1)
         ingestor.flush()
         self.index.record_batch(checkpoint.app_id, committed)
 
-    @property
-    def _cores(self) -> int:
-        return self.spark.sparkContext.defaultParallelism
-
-    @property
-    def _reader(self) -> DataFrameReader:
-        return self.spark.read.format(log_source.FORMAT_NAME).option("cores", self._cores)
-
     def _query(self, ingestor: BatchIngestor, **trigger: bool | str) -> StreamingQuery:
-        self.home.log.mkdir(parents=True, exist_ok=True)
-        reader = self.spark.readStream.format(log_source.FORMAT_NAME).option("cores", self._cores)
-        if self.bytes_per_trigger is not None:
-            reader = reader.option("bytesPerTrigger", self.bytes_per_trigger)
-        events = reader.load(str(self.home.log))
+        events = self.source.load_stream(self.spark, self.home, self.bytes_per_trigger)
         checkpoint = Checkpoint(self.home.checkpoint)
         recorder = BatchRecorder(ingestor, checkpoint, self.home.log, self.listeners)
         writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", local_uri(checkpoint.folder))
@@ -217,7 +219,7 @@ class Pipeline:
 
 
 @contextmanager
-def open_pipeline(
+def open_pipeline(  # noqa: PLR0913
     home: DataDir,
     *,
     on_progress: ProgressCallback = no_progress,
@@ -227,17 +229,22 @@ def open_pipeline(
     listeners: tuple[BatchListener, ...] = (),
     facet_order: FacetOrder | None = None,
     rebuild: bool = False,
+    source: EventSource | None = None,
 ) -> Iterator[Pipeline]:
     """Open lake and index, start Spark unless a session is given, and hold the lake's lock.
 
     A missing index is rebuilt from the lake, as is an existing one with `rebuild`; it stays readable until then.
+    Without a source, the log is read, and a checkpoint of a topic is left as it is: nothing can be ingested then.
     """
     home.create()
     with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock, recover_index(home, on_progress):
         lake = Lake(home.lake, check_lock)
         lake.create_or_validate(facet_order)
-        repair_checkpoint(home, lake, on_progress)
         checkpoint = Checkpoint(home.checkpoint)
+        if source is not None or not checkpoint.topic:
+            repair_checkpoint(home, lake, on_progress, (source or LOG).restart_offset)
+        if source is not None:
+            source.prepare_checkpoint(home, lake, on_progress)
         must_rebuild = rebuild or checkpoint.must_reindex or _index_is_missing(home, lake)
         on_progress("Starting Spark")
         session = get_session(home, spark, master=master, conf=conf, needs_log=True, on_progress=on_progress)
@@ -246,7 +253,7 @@ def open_pipeline(
                 rebuild_index(session, lake, home.index, on_progress)
             checkpoint.record_reindex()
         with IndexWriter(home.index, lake.facet_order) as index, record_application(home, session):
-            yield Pipeline(session, home, lake, index, on_progress, listeners=listeners)
+            yield Pipeline(session, home, lake, index, on_progress, listeners=listeners, source=source or LOG)
 
 
 def _index_is_missing(home: DataDir, lake: Lake) -> bool:

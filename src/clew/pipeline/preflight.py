@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.lake.manifest import read_manifest
 from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLE_NAMES
-from clew.pipeline.checkpoint import Checkpoint, read_batch_records
+from clew.pipeline.checkpoint import Checkpoint, SourceOffset, read_batch_records
 from clew.pipeline.progress import ProgressCallback, no_progress
 
 _LAKE_FILE = "lake.json"
@@ -60,11 +60,17 @@ def _find_open_error(backend: SqliteBackend) -> str | None:
     return None
 
 
-def repair_checkpoint(home: DataDir, lake: Lake, on_progress: ProgressCallback) -> None:
+def repair_checkpoint(
+    home: DataDir,
+    lake: Lake,
+    on_progress: ProgressCallback,
+    restart_offset: Callable[[int], SourceOffset] = SourceOffset,
+) -> None:
     """Repair a damaged checkpoint.
 
     An interrupted batch is repeated with its range and number, so that no event is lost or stored twice. If that is
     unknown, the log is read again from the last known position: the index must then know all events of the lake.
+    `restart_offset` returns the offset at which the source is read again from a position.
     """
     checkpoint = Checkpoint(home.checkpoint)
     damage, plan = checkpoint.find_damage(), checkpoint.read_plan()
@@ -74,12 +80,12 @@ def repair_checkpoint(home: DataDir, lake: Lake, on_progress: ProgressCallback) 
         damage = damage or f"{checkpoint.root} is older than the lake"
         plan = None
     elif damage is None:
-        reused = _reused_position(home, checkpoint)
+        reused = None if checkpoint.topic else _reused_position(home, checkpoint)
         if reused is None:
             return
         damage, plan, position = f"the log was cut and continued after position {reused:,}", None, reused
     if plan is None:
-        old = checkpoint.restart(position)
+        old = checkpoint.restart(restart_offset(position))
         on_progress(f"The checkpoint is not usable: {damage}. The log is read again from {position:,}: {old}")
         return
     old = checkpoint.restore(plan)
@@ -168,6 +174,9 @@ def check_log_offsets(home: DataDir, on_progress: ProgressCallback = no_progress
     Call before anything is appended to the log.
     """
     folder, checkpoint = home.log, Checkpoint(home.checkpoint)
+    if checkpoint.topic:
+        # Its positions are not those of the log.
+        return
     offset, log_segments = checkpoint.committed_offset, list_segments(folder)
     start, log_end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
     # If the log was cut, its writer continues at the known end.

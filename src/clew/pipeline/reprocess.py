@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -16,8 +16,9 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from clew.data_dir import DataDir, IndexLocation
+from clew.errors import ClewError
 from clew.eventlog.segments import read_event_ids, split_ranges
-from clew.eventlog.writer import IncomingEvent, LogWriter, normalize_body
+from clew.eventlog.writer import IncomingEvent, normalize_body
 from clew.events.decoding import RejectedError
 from clew.events.ids import event_id
 from clew.events.streams import Stream, decode_event
@@ -48,6 +49,7 @@ from clew.lake.schemas import (
     LINEAGE_EVENTS,
     REJECTED_EVENTS,
 )
+from clew.pipeline.checkpoint import Checkpoint, open_log
 from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import AsyncIndexWriter
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, LockedError, acquire_lock
@@ -270,25 +272,42 @@ class ReplayStats:
     already_queued: int = 0
 
 
+class ReplayLog(Protocol):
+    """Where events are replayed to: the event log, or a Kafka topic."""
+
+    def append_duplicates(self, events: Iterable[IncomingEvent]) -> int:
+        """Store events and return their number."""
+
+
 def replay_rejected_events(home: DataDir, reason: str | None = None) -> ReplayStats:
     """Append rejected events that can be decoded now to the log; the next run ingests them."""
     check_integrity(home.lake)
-    stats = ReplayStats()
-    with LogWriter(home.log) as log, IndexReader(home.index) as index:
+    if topic := Checkpoint(home.checkpoint).topic:
+        message = f"The pipeline reads the Kafka topic {topic}, not the event log."
+        raise ClewError(message, hint=f"Pass --kafka BROKERS --topic {topic}: the events are produced to it.")
+    with open_log(home) as log, IndexReader(home.index) as index:
         # Read first: an event ingested from here on is either after this position or in the index.
         queued = _queued_event_ids(home, log.position, int(index.meta("indexed_seq") or _NO_POSITION))
-        for row in _rejected_rows(Lake(home.lake), reason):
-            identity = event_id(normalize_body(row["body"]))
-            if index.has_event(identity):
-                stats.already_ingested += 1
-            elif identity in queued:
-                stats.already_queued += 1
-            elif _can_decode(row):
-                event = IncomingEvent(_stream(row["stream"]), row["source"], row["body"])
-                stats.replayed += log.append_duplicates([event])
-                queued.add(identity)
-            else:
-                stats.still_rejected += 1
+        return replay_events(home, reason, log, index, queued)
+
+
+def replay_events(
+    home: DataDir, reason: str | None, log: ReplayLog, index: IndexReader, queued: set[str]
+) -> ReplayStats:
+    """Append rejected events that can be decoded now, unless they are `queued` already."""
+    stats = ReplayStats()
+    for row in _rejected_rows(Lake(home.lake), reason):
+        identity = event_id(normalize_body(row["body"]))
+        if index.has_event(identity):
+            stats.already_ingested += 1
+        elif identity in queued:
+            stats.already_queued += 1
+        elif _can_decode(row):
+            event = IncomingEvent(_stream(row["stream"]), row["source"], row["body"])
+            stats.replayed += log.append_duplicates([event])
+            queued.add(identity)
+        else:
+            stats.still_rejected += 1
     return stats
 
 

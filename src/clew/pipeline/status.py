@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.collector.file_import import pending_stream_bytes
 from clew.data_dir import DataDir, IndexLocation
-from clew.eventlog.retention import Lag, measure_lag, next_position
+from clew.eventlog.retention import Lag, next_position
 from clew.events.decoding import RejectionReason
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
@@ -23,7 +23,14 @@ from clew.lake.history import (
 )
 from clew.lake.manifest import check_integrity
 from clew.lake.storage import open_storage
-from clew.pipeline.checkpoint import BatchRecord, Checkpoint, read_batch_records
+from clew.pipeline.checkpoint import (
+    BatchRecord,
+    Checkpoint,
+    SourceOffset,
+    measure_source_lag,
+    read_batch_records,
+    read_topic_state,
+)
 from clew.pipeline.locks import PIPELINE_LOCK, LockHolder, read_lock_holder
 from clew.pipeline.spark.application import SparkApplication, read_application
 from clew.pipeline.supervisor import SupervisorState, read_supervisor_state
@@ -51,6 +58,17 @@ class IndexStatus(Struct, frozen=True):
     seq: int | None
 
 
+class TopicStatus(Struct, frozen=True):
+    """Committed and last offsets of a topic by partition, when the last were read, and the error of the brokers."""
+
+    name: str
+    brokers: str | None
+    offsets: dict[str, int]
+    latest: dict[str, int]
+    read_at: str | None
+    error: str | None
+
+
 class PipelineStatus(Struct, frozen=True):
     """Status of log, lake, index and lock of a data directory."""
 
@@ -68,6 +86,8 @@ class PipelineStatus(Struct, frozen=True):
     supervisor: SupervisorState | None = None
     # Set while a pipeline runs.
     spark: SparkApplication | None = None
+    # Set if a Kafka topic is read instead of the log.
+    topic: TopicStatus | None = None
 
 
 def read_status(home: DataDir) -> PipelineStatus:
@@ -77,11 +97,13 @@ def read_status(home: DataDir) -> PipelineStatus:
     after_index = 0 if index is None or index.seq is None else next_position(home.log, index.seq)
     rejected = open_storage(home.lake).open_table(_REJECTED).count()
     # The index lacks trailing duplicates; the checkpoint may have been deleted.
-    position = max(after_index, Checkpoint(home.checkpoint).committed_offset)
+    checkpoint = Checkpoint(home.checkpoint)
+    position = max(after_index, checkpoint.committed_offset)
+    source = checkpoint.batch_offset(checkpoint.last_committed_batch)
     return PipelineStatus(
         home=str(home.root),
         locked_by=read_lock_holder(home.lake / PIPELINE_LOCK),
-        log=measure_lag(home.log, position),
+        log=measure_source_lag(home, position, source),
         unread_stream_bytes=pending_stream_bytes(home.streams, home.log),
         index=index,
         batches=_with_durations(
@@ -97,7 +119,15 @@ def read_status(home: DataDir) -> PipelineStatus:
         pending_backfill_events=count_pending_backfill(home.lake),
         supervisor=read_supervisor_state(home),
         spark=read_application(home),
+        topic=None if source is None or not source.topic else _read_topic(home, source),
     )
+
+
+def _read_topic(home: DataDir, source: SourceOffset) -> TopicStatus:
+    state = read_topic_state(home.checkpoint)
+    if state is None or state.topic != source.topic:
+        return TopicStatus(source.topic, None, source.partitions, {}, None, None)
+    return TopicStatus(source.topic, state.brokers, source.partitions, state.latest, state.read_at, state.error)
 
 
 def without_names(status: PipelineStatus) -> PipelineStatus:

@@ -128,10 +128,11 @@ def test_a_damaged_file_of_the_lake_is_503(tmp_path: Path) -> None:
     ids=repr,
 )
 def test_other_errors_of_pyarrow_and_deltalake_are_500(error: Exception) -> None:
-    def fail() -> Any:
+    def fail(_: Request) -> Response:
         raise error
 
-    response = TestClient(create_app(fail), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
+    app = create_app([Route("/api/v2/failing", fail)])
+    response = TestClient(app, raise_server_exceptions=False).get("/api/v2/failing")
     assert (response.status_code, response.json()["title"]) == (500, "Internal server error.")
 
 

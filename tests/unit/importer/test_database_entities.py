@@ -25,7 +25,7 @@ def read(database: MarquezDatabase) -> EntityDocuments:
     return documents
 
 
-def annotations(documents: EntityDocuments) -> dict[tuple[str, ...], Any]:
+def annotation_values(documents: EntityDocuments) -> dict[tuple[str, ...], Any]:
     return {
         tuple(json.loads(key.removeprefix("clew_annotation"))): json.loads(body)["annotation"]
         for key, body in documents.annotations.items()
@@ -44,7 +44,7 @@ def events(documents: EntityDocuments) -> list[dict[str, Any]]:
 def test_what_events_contain_is_not_added(marquez: MarquezDatabase) -> None:
     marquez.store([run_event(number, kind, "dag") for number in range(3) for kind in ("START", "COMPLETE")])
     documents = read(marquez)
-    assert annotations(documents) == {}
+    assert annotation_values(documents) == {}
     assert [event["job"]["name"] for event in events(documents) if "job" in event] == []
 
 
@@ -53,7 +53,7 @@ def test_tags_and_their_mappings(current: MarquezDatabase) -> None:
     dataset = row_id("dataset", "db", "out0")
     current.tag("PII", "personal", dataset=dataset, dataset_field=row_id(dataset, "id"))
     current.tag("GOLD", dataset=dataset, job=row_id("job", "jobs", "dag.job1"))
-    assert annotations(read(current)) == {
+    assert annotation_values(read(current)) == {
         ("tag", "PII"): {"description": "personal"},
         ("tag", "GOLD"): {"description": None},
         ("tags", "dataset", "db", "out0"): {"added": [[None, "GOLD"], [None, "PII"], ["id", "PII"]], "removed": []},
@@ -70,7 +70,7 @@ def test_owners_sources_and_deletions(current: MarquezDatabase) -> None:
         )
     current.execute("update jobs set is_hidden = true where name = 'job1'")
     current.execute("update datasets set is_hidden = true where name = 'out2'")
-    assert annotations(read(current)) == {
+    assert annotation_values(read(current)) == {
         ("namespace", "db"): {"owner": "data team", "description": "tables"},
         ("source", "warehouse"): {"type": "POSTGRESQL", "url": "jdbc:postgresql://w/db", "description": "d"},
         ("hidden", "job", "jobs", "job1"): {"is_hidden": True},

@@ -16,8 +16,8 @@ from clew.query.entities.annotations import (
 
 
 def current(*annotations: tuple[tuple[str, ...], object]) -> Annotations:
-    pairs = [(annotation_key(*identity), annotation_body(value)) for identity, value in annotations]  # type: ignore[arg-type]
-    return Annotations((), pairs)
+    facets = [(annotation_key(*identity), annotation_body(value), 0) for identity, value in annotations]  # type: ignore[arg-type]
+    return Annotations((), facets)
 
 
 def test_annotations_of_users_remain() -> None:

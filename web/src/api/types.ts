@@ -179,6 +179,7 @@ export interface PipelineStatus {
   pending_backfill_events: number;
   supervisor: SupervisorState | null;
   spark: SparkApplication | null;
+  topic: TopicStatus | null;
 }
 
 /** Summary of the run. */
@@ -590,6 +591,16 @@ export interface SparkApplication {
   executors: string[];
   driver_pid: number;
   driver_host: string;
+}
+
+/** Committed and last offsets of a topic by partition, when the last were read, and the error of the brokers. */
+export interface TopicStatus {
+  name: string;
+  brokers: string | null;
+  offsets: Record<string, number>;
+  latest: Record<string, number>;
+  read_at: string | null;
+  error: string | null;
 }
 
 /** Something that capture could not follow: where and why, and the code or the query. */

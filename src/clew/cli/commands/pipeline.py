@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew.capture.emit.worker import expand_abandoned
-from clew.cli.options import facet_order_option, json_flag, json_option, lake_option, parse_age, spark_options
+from clew.cli.options import (
+    facet_order_option,
+    json_flag,
+    json_option,
+    kafka_options,
+    lake_option,
+    parse_age,
+    spark_options,
+)
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
 from clew.collector.file_import import adopt_published, import_files, import_streams, pending_stream_bytes
 from clew.config import resolve_setting
-from clew.data_dir import DataDir
-from clew.errors import ClewError
+from clew.data_dir import BucketUrl, DataDir, parse_lake_location
+from clew.errors import ClewError, MissingExtraError, UsageError
 from clew.eventlog.segments import end_position
 from clew.eventlog.writer import LogLockedError, LogWriter
 from clew.events.decoding import RejectionReason
 from clew.events.facets import FacetOrder
-from clew.pipeline.checkpoint import open_log
+from clew.pipeline.checkpoint import Checkpoint, open_log
 from clew.pipeline.supervisor import exit_with_parent
 
 if TYPE_CHECKING:
     from clew.cli.progress import ProgressDisplay
+    from clew.collector.file_import import EventAppender, OnImportProgress
+    from clew.kafka.config import KafkaConfig
     from clew.lake.history import Rejection
     from clew.pipeline.checkpoint import BatchRecord
+    from clew.pipeline.event_source import EventSource
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
     from clew.pipeline.metrics import PipelineMetrics
@@ -87,6 +98,29 @@ def backfill_command(chunk_mb: int, home: DataDir, master: str, conf: dict[str, 
         )
 
 
+class _EventLocation(click.ParamType):  # type: ignore[type-arg]  # not generic at run time
+    """A path of event files, or the S3 URL of a prefix of event objects."""
+
+    name = "path|url"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Path | BucketUrl:
+        """Parse the text."""
+        del param, context
+        return parse_event_location(value) if isinstance(value, str) else value
+
+
+def parse_event_location(text: str) -> Path | BucketUrl:
+    """Parse a path, or a URL such as s3://bucket/prefix."""
+    if "://" not in text:
+        return Path(text)
+    location = parse_lake_location(text)
+    if isinstance(location, Path):
+        return location
+    if find_spec("obstore") is None:
+        raise MissingExtraError.for_module("s3", "obstore")
+    return location
+
+
 _WEEK_HOURS = 7 * 24
 _log_retention_option = click.option(
     "--log-retention",
@@ -96,13 +130,21 @@ _log_retention_option = click.option(
 )
 
 
+_reset_offsets_option = click.option(
+    "--reset-offsets",
+    "must_reset",
+    is_flag=True,
+    help="With --kafka: start a new checkpoint at the first offsets of the topic. Events in the lake are skipped.",
+)
+
+
 @pipeline_group.command("run")
 @click.option(
     "--from",
-    "paths",
+    "locations",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="NDJSON files (plain, .gz or .zst) or directories of them to ingest as well.",
+    type=_EventLocation(),
+    help="NDJSON files (plain, .gz or .zst), directories of them, or s3://bucket/prefix, to ingest as well.",
 )
 @click.option(
     "--raw-only",
@@ -111,6 +153,8 @@ _log_retention_option = click.option(
     help="Ingest events only; fill the facet tables later with `clew pipeline backfill`.",
 )
 @facet_order_option("Only for a new lake; default: received.")
+@kafka_options
+@_reset_offsets_option
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -119,19 +163,24 @@ _log_retention_option = click.option(
 @json_flag
 @lake_option
 @spark_options
-def pipeline_run(
-    paths: tuple[Path, ...],
-    is_raw_only: bool,  # noqa: FBT001
+def pipeline_run(  # noqa: PLR0913
+    *,
+    locations: tuple[Path | BucketUrl, ...],
+    is_raw_only: bool,
     facet_order: FacetOrder | None,
+    kafka: KafkaConfig | None,
+    must_reset: bool,
     metrics_file: Path | None,
-    as_json: bool,  # noqa: FBT001
+    as_json: bool,
     home: DataDir,
     master: str,
     conf: dict[str, str],
 ) -> None:
     """Ingest all available events, then stop.
 
-    Exits with 1 if events were rejected. They are stored with the reason in the table rejected_events.
+    With --kafka, the topic takes the place of the log: its messages are ingested, and new notebook events and files
+    are produced to it first. Exits with 1 if events were rejected. They are stored with the reason in the table
+    rejected_events.
     """
     # Imported here: `clew pipeline status` must not load Spark.
     from clew.lake.history import recent_rejections
@@ -142,17 +191,25 @@ def pipeline_run(
     with show_progress() as progress:
         progress("Reading events")
         check_log_offsets(home, progress)
+        source = _event_source(home, kafka, must_reset=must_reset)
         try:
-            with open_log(home) as log:
+            with _open_appender(home, kafka) as log:
                 _import_notebook_events(home, log)
-                import_files(list(paths), log, progress.step)
+                import_files([item for item in locations if isinstance(item, Path)], log, progress.step)
+                _import_objects(locations, log, progress.step)
         except LogLockedError:
-            if paths:
+            if locations:
                 raise
             _print_log_locked()
         listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics)
         with open_pipeline(
-            home, on_progress=progress, master=master, conf=conf, listeners=listeners, facet_order=facet_order
+            home,
+            on_progress=progress,
+            master=master,
+            conf=conf,
+            listeners=listeners,
+            facet_order=facet_order,
+            source=source,
         ) as pipeline:
             progress("Ingesting events")
             stats = replace(pipeline, is_raw_only=is_raw_only).run()
@@ -166,6 +223,9 @@ def pipeline_run(
 def ingest_new_events(home: DataDir) -> None:
     """Ingest events that notebooks wrote since the last run; nothing if another process ingests, or without Spark."""
     if find_spec("pyspark") is None or not pending_stream_bytes(home.streams, home.log):
+        return
+    if Checkpoint(home.checkpoint).topic:
+        # Its brokers are not known here.
         return
     from clew.pipeline.locks import LockedError
     from clew.pipeline.pipeline import open_pipeline
@@ -185,6 +245,13 @@ def ingest_new_events(home: DataDir) -> None:
 
 @pipeline_group.command("stream")
 @click.option(
+    "--from",
+    "locations",
+    multiple=True,
+    type=_EventLocation(),
+    help="s3://bucket/prefix to watch: new objects are ingested as well; may be repeated.",
+)
+@click.option(
     "--maintenance/--no-maintenance",
     "has_maintenance",
     default=True,
@@ -199,6 +266,8 @@ def ingest_new_events(home: DataDir) -> None:
     help="Minimum time between refreshes of derived tables.",
 )
 @_log_retention_option
+@kafka_options
+@_reset_offsets_option
 @click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
@@ -207,9 +276,12 @@ def ingest_new_events(home: DataDir) -> None:
 @spark_options
 def pipeline_stream(  # noqa: PLR0913
     *,
+    locations: tuple[Path | BucketUrl, ...],
     has_maintenance: bool,
     refresh_minutes: float,
     log_retention: timedelta | None,
+    kafka: KafkaConfig | None,
+    must_reset: bool,
     metrics_port: int | None,
     metrics_host: str,
     is_child: bool,
@@ -221,7 +293,7 @@ def pipeline_stream(  # noqa: PLR0913
     """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM.
 
     At a stop, received events are ingested for a few seconds; the others stay in the log. Derived tables are not
-    refreshed then.
+    refreshed then. With --kafka, the messages of a topic are ingested instead of the log.
     """
     from clew.lake.history import recent_rejections
     from clew.pipeline.maintenance import MaintenanceConfig
@@ -230,19 +302,22 @@ def pipeline_stream(  # noqa: PLR0913
 
     if is_child:
         exit_with_parent()
+    if kafka is not None and log_retention is not None:
+        raise UsageError("--log-retention is for the log, not for a topic.", hint="Set retention.ms of the topic.")
     stop, is_started = Event(), Event()
     metrics = _metrics(home, is_enabled=metrics_port is not None)
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
         check_log_offsets(home, progress)
-        import_events = _stream_importer(home, stack, is_child=is_child)
+        source = _event_source(home, kafka, must_reset=must_reset)
+        import_events = _stream_importer(home, kafka, locations, stop, stack, is_child=is_child)
 
         if metrics_port is not None:
             check_ready = partial(_check_started, is_started)
             port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port, check_ready))
             stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
         pipeline = stack.enter_context(
-            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics))
+            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics), source=source)
         )
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, lambda *_: stop.set())
@@ -377,35 +452,107 @@ def _print_replay(stats: ReplayStats) -> None:
     type=click.Choice([reason.value for reason in RejectionReason]),
     help="Only events rejected for this reason.",
 )
+@kafka_options
 @json_option(_print_replay)
 @lake_option
-def pipeline_replay(reason: str | None, home: DataDir) -> ReplayStats:
+def pipeline_replay(reason: str | None, kafka: KafkaConfig | None, home: DataDir) -> ReplayStats:
     """Retry rejected events after an upgrade or a fix.
 
-    Events that are valid now are appended to the log, and the next run ingests them.
+    Events that are valid now are appended to the log, or produced to the topic of --kafka, and the next run ingests
+    them.
     """
+    if kafka is not None:
+        from clew.pipeline.topic_source import replay_to_topic
+
+        return replay_to_topic(home, kafka, reason)
     from clew.pipeline.reprocess import replay_rejected_events
 
     return replay_rejected_events(home, reason)
 
 
-def _stream_importer(home: DataDir, stack: ExitStack, *, is_child: bool) -> Callable[[], object]:
-    """Return a function that imports notebook events into the log; it does nothing if a collector holds the log."""
+def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, on_progress: OnImportProgress) -> None:
+    if prefixes := [item for item in locations if isinstance(item, BucketUrl)]:
+        from clew.pipeline.object_import import ObjectImporter
+
+        with ObjectImporter(prefixes, log) as importer:
+            importer.import_all(on_progress)
+
+
+def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool) -> EventSource:
+    """Return the source of events; UsageError or ClewError if the checkpoint is of another one."""
+    from clew.pipeline.event_source import LOG
+
+    if kafka is None:
+        if must_reset:
+            raise UsageError("--reset-offsets requires --kafka.", hint="Pass --kafka and --topic as well.")
+        LOG.check_checkpoint(Checkpoint(home.checkpoint))
+        return LOG
+    from clew.pipeline.topic_source import TopicEvents
+
+    return TopicEvents(kafka, must_reset=must_reset)
+
+
+def _open_appender(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EventAppender]:
+    """Open what takes the place of the log."""
+    if kafka is None:
+        return open_log(home)
+    from clew.kafka.producer import TopicWriter
+
+    return TopicWriter(kafka, home.create().log)
+
+
+def _stream_importer(
+    home: DataDir,
+    kafka: KafkaConfig | None,
+    locations: Sequence[Path | BucketUrl],
+    stop: Event,
+    stack: ExitStack,
+    *,
+    is_child: bool,
+) -> Callable[[], object]:
+    """Return a function that imports notebook events and new objects; nothing if a collector holds the log."""
+    if any(isinstance(location, Path) for location in locations):
+        hint = "Pass s3://bucket/prefix, or import files with `clew pipeline run --from`."
+        raise UsageError("`clew pipeline stream` does not watch files.", hint=hint)
     try:
-        log = stack.enter_context(open_log(home))
+        log = stack.enter_context(_open_appender(home, kafka))
     except LogLockedError:
+        if locations:
+            raise
         # The collector of the parent process, which imports them, holds it always.
         if not is_child:
             _print_log_locked()
         return lambda: None
+    poll_objects = _object_poller(log, locations, stop, stack)
 
-    return partial(_import_notebook_events, home, log)
+    def import_events() -> None:
+        # Repeated from the same position: an outage of the brokers does not end the stream.
+        with nullcontext() if kafka is None else suppress(ClewError):
+            _import_notebook_events(home, log)
+        poll_objects()
+
+    return import_events
 
 
-def _import_notebook_events(home: DataDir, log: LogWriter) -> None:
+def _object_poller(
+    log: EventAppender, locations: Sequence[Path | BucketUrl], stop: Event, stack: ExitStack
+) -> Callable[[], object]:
+    if not locations:
+        return lambda: None
+    from clew.pipeline.object_import import ObjectImporter
+
+    prefixes = [item for item in locations if isinstance(item, BucketUrl)]
+    importer = stack.enter_context(ObjectImporter(prefixes, log))
+    # A wrong URL or missing credentials are reported at once.
+    importer.check()
+    return partial(importer.poll, stop.is_set)
+
+
+def _import_notebook_events(home: DataDir, log: EventAppender) -> None:
     expand_abandoned(home.streams)
     import_streams(home.streams, log)
-    adopt_published(log)
+    if isinstance(log, LogWriter):
+        adopt_published(log)
 
 
 def _print_log_locked() -> None:
@@ -425,8 +572,6 @@ def _metrics(home: DataDir, *, is_enabled: bool) -> list[PipelineMetrics]:
 
 def _batch_progress(home: DataDir, progress: ProgressDisplay) -> BatchListener:
     """Return a listener that reports the ingested share of the log after each batch."""
-    from clew.pipeline.checkpoint import Checkpoint
-
     start, end, events = Checkpoint(home.checkpoint).committed_offset, end_position(home.log), 0
 
     def step(batch: BatchRecord) -> None:

@@ -7,13 +7,22 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from clew.capture.emit.worker import expand_abandoned
 from clew.cli.commands.watch import background_watcher, webhook_options
-from clew.cli.options import home_option, index_option, json_flag, json_option, lake_option, spark_options
+from clew.cli.options import (
+    home_option,
+    index_option,
+    json_flag,
+    json_option,
+    kafka_options,
+    lake_option,
+    spark_options,
+)
 from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir, IndexLocation
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
+    from clew.collector.group_commit import EntryWriter
+    from clew.kafka.config import KafkaConfig
     from clew.pipeline.supervisor import PipelineSupervisor
 
 _LOG = logging.getLogger("clew.collector")
@@ -47,13 +58,23 @@ _DEFAULT_COLLECT_PORT = 5000
     show_default=True,
     help="Maximum requests per second per key or address; 0 means no limit.",
 )
+@kafka_options
 @click.option("--log-json", "is_json", is_flag=True, help="Write JSON lines to stderr instead of text.")
 @home_option
-def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server: ServerOptions, home: DataDir) -> None:
+def collect_command(
+    *,
+    max_body_mb: int,
+    max_rate: float,
+    kafka: KafkaConfig | None,
+    is_json: bool,
+    server: ServerOptions,
+    home: DataDir,
+) -> None:
     """Receive OpenLineage events over HTTP and append them to the log, until interrupted.
 
     Producers set OPENLINEAGE_URL to its address. An event that was acknowledged with 201 is on disk; `clew pipeline
-    run` or `clew pipeline stream` ingests it.
+    run` or `clew pipeline stream` ingests it. With --kafka, events are produced to the topic instead, and acknowledged
+    when all in-sync replicas have them.
     """
     # Imported here, as in the other commands of this module: each needs only its own part of the server.
     from clew.collector.app import RequestLimits, create_collector
@@ -61,13 +82,26 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
     from clew.server.run import configure_logging, serve
 
     authenticator = server.authenticator(home)
-    limits = RequestLimits(max_body_mb << 20, max_rate, server.accepts_invalid)
     configure_logging(as_json=is_json)
     console = stderr_console()
-    with server.open_socket() as listener, open_log(home) as log:
+    with server.open_socket() as listener, _open_writer(home, kafka) as log:
+        max_bytes = max_body_mb << 20
+        if kafka is not None:
+            from clew.kafka.producer import read_max_event_bytes
+
+            max_bytes = min(max_bytes, read_max_event_bytes(kafka))
+        limits = RequestLimits(max_bytes, max_rate, server.accepts_invalid)
         app = create_collector(log, limits, home.streams, authenticator, expand_abandoned)
         print_line = _LOG.info if is_json else console.print
         serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers), server.policy)
+
+
+def _open_writer(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EntryWriter]:
+    if kafka is None:
+        return open_log(home)
+    from clew.kafka.producer import TopicWriter
+
+    return TopicWriter(kafka, home.create().log)
 
 
 @click.command("up")

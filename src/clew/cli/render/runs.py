@@ -27,7 +27,7 @@ from clew.reports.html import render_page, render_paragraph, render_table
 
 if TYPE_CHECKING:
     from clew.lake.history import CommittedBatch, TableSize
-    from clew.pipeline.status import PipelineStatus, RejectionSummary
+    from clew.pipeline.status import PipelineStatus, RejectionSummary, TopicStatus
 
 _STATE_STYLE = {"completed": "green", "failed": "red", "stopped": "yellow", "running": "cyan", "lost": "red"}
 
@@ -99,7 +99,10 @@ def status_lines(status: PipelineStatus) -> Iterator[str]:
         yield f"Restarts  {status.supervisor}"
     if status.spark is not None:
         yield f"Spark     {status.spark}"
-    yield f"Log       {_log_line(status)}"
+    if status.topic is None:
+        yield f"Log       {_log_line(status)}"
+    else:
+        yield f"Topic     {_topic_line(status, status.topic)}"
     if status.unread_stream_bytes:
         yield f"Capture   {format_bytes(status.unread_stream_bytes)} of notebook events not read yet"
     yield f"Index     {_index_line(status)}"
@@ -142,6 +145,13 @@ def _log_line(status: PipelineStatus) -> str:
     about = "about " if log.is_estimate else ""
     lag = f"{about}{format_count(log.events, 'event')} ({format_bytes(log.bytes)})"
     return f"lag {lag}; ingested up to offset {log.position:,} of {log.end:,}"
+
+
+def _topic_line(status: PipelineStatus, topic: TopicStatus) -> str:
+    error = f"; since {topic.read_at}: {topic.error}" if topic.error else ""
+    partitions = format_count(len(topic.offsets), "partition")
+    lag = f"lag about {format_count(status.log.events, 'event')}" if status.log.events else "up to date"
+    return f"{topic.name}, {partitions}: {lag}{error}"
 
 
 def _index_line(status: PipelineStatus) -> str:

@@ -26,7 +26,7 @@ from clew.index.writer import IndexWriter
 from clew.lake.data_files import FileWriter
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import REJECTED_EVENTS
-from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, SourceOffset, append_batch_record
 from clew.server.auth import KeyFile, Scope
 
 
@@ -122,7 +122,7 @@ def test_no_damaged_file_ends_a_command_with_a_traceback(damage: str, tmp_path: 
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"{}")])
     KeyFile(home.keys).add("key", [Scope.READ])
     checkpoint = Checkpoint(home.checkpoint)
-    checkpoint.restart(0)
+    checkpoint.restart(SourceOffset(0))
     checkpoint.record_plan(0)
     append_batch_record(home.checkpoint, BatchRecord("app", 0, 0, 0.0, 0, 0, 0, {}, 0))
     (home.lake_folder / ".lock").touch()
