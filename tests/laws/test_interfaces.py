@@ -280,3 +280,26 @@ def test_lineage_as_of_a_time_is_that_of_the_events_until_then(
         as_of = START + timedelta(minutes=min(count, len(all_events)) - 1)
         answer = interfaces.v2(node, "both", asOf=as_of.isoformat())
     assert lineage_edges(answer) == lineage_edges(expected)
+
+
+@QUICK
+@given(events=steps, has_symlinks=st.booleans(), number=st.integers(0, 4))
+def test_all_interfaces_give_the_same_run_lineage(
+    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, number: int
+) -> None:
+    with open_interfaces(events, has_symlinks=has_symlinks) as interfaces:
+        job = events[number % len(events)]["job"]
+        run = interfaces.get("v2/runs", nodeId=f"job:jobs:{job}")["runs"][0]["id"]
+        answer = interfaces.v2(f"run:{run}", "upstream", limit=10_000)
+        edges = {tuple(edge[key].partition(":")[2] for key in ("from", "to", "dataset")) for edge in answer["edges"]}
+        assert interfaces.run_cli("upstream", f"run:{run}", "--limit", "10000")["edges"] == answer["edges"]
+        reply = interfaces.call_tool("upstream", name=f"run:{run}", depth=100, max_tokens=50_000)
+        assert {entry["id"] for entry in reply["nodes"]} == {node["id"] for node in answer["nodes"][1:]}
+        upstream = interfaces.get("v1/runlineage/upstream", runId=run, depth=100)["runs"]
+        assert [item["run"]["id"] for item in upstream] == [node["id"].partition(":")[2] for node in answer["nodes"]]
+        assert {
+            (source["producedByRunId"], item["run"]["id"], f"{source['namespace']}:{source['name']}")
+            for item in upstream
+            for source in item["inputs"]
+            if source["producedByRunId"] is not None
+        } == edges

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from hashlib import md5
+from itertools import chain
 
 from msgspec import Struct
 
@@ -329,15 +330,16 @@ class VersionCache:
         If the run reported a version, only writes of that version count, and later ones if there is no other.
         """
         versions = self.get(name)
-        if producer_version:
-            versions = [record for record in versions if record.producer_version == producer_version]
         started_at = run.start_time
         count = 0 if started_at is None else bisect_right(versions, started_at, key=lambda record: record.at)
-        if count and versions[count - 1].run_uuid == run.run_uuid:
-            count -= 1
-        if count:
-            return versions[count - 1]
-        return versions[-1] if producer_version and versions else None
+        # Indices, because a dataset may have thousands of versions.
+        earlier = (versions[position] for position in range(count - 1, -1, -1))
+        later = (versions[position] for position in range(count, len(versions)))
+        written_by_others = (record for record in earlier if record.run_uuid != run.run_uuid)
+        if not producer_version:
+            return next(written_by_others, None)
+        candidates = chain(written_by_others, later)
+        return next((record for record in candidates if record.producer_version == producer_version), None)
 
 
 def make_version_id(dataset: Name, producer_version: str, run_uuid: str | None, *content: str | None) -> str:
