@@ -23,7 +23,7 @@ from clew.lake.storage import open_storage
 
 _FILE: Final = "derived.json"
 # Increased when state or derived tables change: they are then rebuilt.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _SOURCES: Final = (LINEAGE_EVENTS.name, RUNTIME_EVENTS.name, DATAFRAME_EVENTS.name)
 
 
