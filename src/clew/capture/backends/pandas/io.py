@@ -74,13 +74,14 @@ def trace_series_init(call: Call) -> None:
     provenance = provenance_of(data)
     if isinstance(data, dict):
         provenance = union(*[provenance_of(value) for value in list(data.values())[:64]]) or None
+    is_value = isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS))
+    if provenance is None and is_value and not is_code_literal(data, call):
+        provenance = infer_from_statement(call, "Series")
     if isinstance(index, (pd.Index, pd.Series)) and provenance_of(index):
         attach_to_series(call.receiver, provenance or {}, {index.name: provenance_or_empty(index)})
     elif provenance is not None:
         lineage = lineage_or_empty(data) if isinstance(data, pd.Series) else SeriesLineage(provenance)
         attach_to_series(call.receiver, lineage.provenance, lineage.index, lineage.rows)
-    elif isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS)) and not is_code_literal(data, call):
-        attach_to_series(call.receiver, infer_from_statement(call, "Series"))
     else:
         attach_to_series(call.receiver, {})
     call.name, call.result, call.is_module_function = "Series", call.receiver, True
