@@ -43,11 +43,12 @@ from clew.capture.lineage.provenance import (
     SeriesLineage,
     apply_direct,
     array_columns,
+    as_indirect,
     attach_to_series,
     union,
     zip_by_position,
 )
-from clew.capture.lineage.transformations import IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.lineage.transformations import FILTER, IDENTITY, INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -134,6 +135,10 @@ def _fields_from_rows(data: Any, labels: list[Hashable], call: Call, function_na
     if not any(entries.values()):
         return dict.fromkeys(labels, apply_direct(infer_from_statement(call, function_name), TRANSFORMATION))
     unaccounted = _unaccounted_reads(call, function_name, entries.values())
+    if all(entries.values()) and call.kwargs.get("orient") != "index":
+        # Other reads may be those of a condition: `if row["x"] > 0: rows.append({"k": row["k"]})`.
+        conditions = as_indirect(unaccounted, FILTER)
+        return {label: union(provenance, conditions) for label, provenance in entries.items()}
     return {label: provenance or unaccounted for label, provenance in entries.items()}
 
 
