@@ -121,7 +121,7 @@ def run_python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Com
 def test_captures_a_script(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(
         "import sys\nimport pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\n"
-        "print(sys.argv[1:], __name__)\nout = df.head(1)\n"
+        "print(sys.argv[1:], __name__)\nout = df.head(1)\ndf.a = df.a * 2\n"
     )
     result = run_python("-m", "clew", "run", "--out", "streams", "job.py", "--flag", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "['--flag'] __main__\n")
@@ -129,6 +129,7 @@ def test_captures_a_script(tmp_path: Path) -> None:
     assert [(event["line"], event["operation_code"]) for event in events] == [
         (3, "pd.DataFrame({'a': [1, 2]})"),
         (5, "df.head(1)"),
+        (6, "df.a = df.a * 2"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ CASES = Path(__file__).parents[2] / "cases" / "perturbation"
 def _read_steps(library: str) -> tuple[str, ...]:
     """Return the steps of a library.
 
-    {n} and {m} are numeric columns, {k} is any column, {i} makes names unique, {v} is a number.
+    {n} and {m} are numeric columns, {k} is any column, {i} makes names unique, {v} is a number. Lines that are indented
+    by two spaces continue a step.
     """
     lines = (CASES / f"{library}.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(line for line in lines if line and not line.startswith("#"))
+    text = "\n".join(line for line in lines if line and not line.startswith("#"))
+    return tuple(step.replace("\n  ", "\n") for step in re.split(r"\n(?!  )", text))
 
 
 def _to_pandas(output: Any) -> pd.DataFrame:

@@ -179,7 +179,12 @@ def parse_statements(text: str, dialect: str) -> list[Any]:
     """Return the syntax trees of the statements of a text."""
     import sqlglot
 
-    return [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
+    try:
+        trees = sqlglot.parse(text, dialect=dialect)
+    except sqlglot.errors.SqlglotError as error:
+        msg = "the parser does not support the syntax"
+        raise UnsupportedSyntaxError(msg) from error
+    return [tree for tree in trees if tree is not None]
 
 
 def parse_query(text: Any, tables: Mapping[str, list[str]], dialect: str = "duckdb") -> QueryLineage:
@@ -192,6 +197,7 @@ def parse_query(text: Any, tables: Mapping[str, list[str]], dialect: str = "duck
     if len(trees) != 1 or not isinstance(trees[0], exp.Query) or trees[0].find(exp.Pivot) is not None:
         msg = f"{type(trees[0]).__name__ if trees else 'no statement'} is not a supported query"
         raise UnsupportedSyntaxError(msg)
+    _restore_columns(trees[0])
     scope = build_scope(qualify_tables(trees[0], dialect=dialect))
     if scope is None:
         msg = f"{type(trees[0]).__name__} is not a query"
@@ -200,6 +206,36 @@ def parse_query(text: Any, tables: Mapping[str, list[str]], dialect: str = "duck
     lineage = visitor.visit(scope)
     sources = [source for inner in scope.traverse() for source in inner.sources.values() if not _is_scope(source)]
     return lineage._replace(tables=frozenset(name for source in sources for name in source_names(source, dialect)))
+
+
+def _restore_columns(tree: Any) -> None:
+    """Restore columns that sqlglot parses as bare names, and remove variables that it parses as columns."""
+    from sqlglot import expressions as exp
+
+    for dot in list(tree.find_all(exp.Dot)):
+        # `x.abs()` and `round(x, 2)::varchar.len()`
+        for part in [node for node in dot.this.walk() if isinstance(node, exp.Identifier | exp.Dot)]:
+            is_path = isinstance(part, exp.Dot) and isinstance(part.expression, exp.Identifier)
+            if is_path and isinstance(part.this, exp.Identifier):
+                part.replace(exp.Column(this=part.expression.copy(), table=part.this.copy()))
+            elif isinstance(part, exp.Identifier) and part.arg_key == "this" and _is_operand(part):
+                part.replace(exp.Column(this=part.copy()))
+    for comprehension in list(tree.find_all(exp.Comprehension)):
+        # `[x + 1 for x in items if x > 0]`
+        variables = {comprehension.expression.name, getattr(comprehension.args.get("position"), "name", "")}
+        for part in (comprehension.this, comprehension.args.get("condition")):
+            for column in list(part.find_all(exp.Column)) if part is not None else ():
+                if not column.table and column.name in variables and column is not tree:
+                    column.replace(exp.Null())
+
+
+def _is_operand(identifier: Any) -> bool:
+    """Return whether a bare name in an expression is a column, and not a name of a field, an alias or a type."""
+    from sqlglot import expressions as exp
+
+    parent = identifier.parent
+    is_first = not isinstance(parent, exp.Dot) or identifier.arg_key == "this"
+    return is_first and not isinstance(parent, exp.Column | exp.PropertyEQ | exp.Alias | exp.TableAlias | exp.Table)
 
 
 class _ScopeVisitor:
@@ -411,6 +447,8 @@ class _ScopeVisitor:
             inner = next((child for child in scope.subquery_scopes if child.expression is node.unnest()), None)
             columns = [uses for _, uses in self.visit(inner).columns] if inner is not None else []
             return compose(union(*columns), step)
+        if isinstance(node, exp.Dot | exp.Bracket | exp.StructExtract) and not isinstance(node.expression, exp.Func):
+            return self._item(node, scope, step)
         if isinstance(node, exp.Window) and node.args.get("alias") is not None:
             # `OVER w` with `WINDOW w AS (...)`.
             named = {window.name.lower(): window for window in scope.expression.args.get("windows") or ()}
@@ -421,6 +459,23 @@ class _ScopeVisitor:
         operands = [*_operand_steps(node, step), *keys]
         merged = union(*[self._dependencies(operand, scope, operand_step) for operand, operand_step in operands])
         return union(merged, as_indirect(merged, CONDITIONAL)) if isinstance(node, exp.Coalesce) else merged
+
+    def _item(self, node: Any, scope: Any, step: int) -> Dependencies:
+        """Return the dependencies of a field of a struct or an item of a list, which may be made of several columns."""
+        from sqlglot import expressions as exp
+
+        container = node.this.unnest()
+        fields = container.expressions if isinstance(container, exp.Struct) else ()
+        known = [item.expression for item in fields if isinstance(item, exp.PropertyEQ)]
+        name = next((key.name.lower() for key in (node.expression, *node.expressions) if key is not None), "")
+        chosen = [value for value in known if value.parent.name.lower() == name]
+        if len(chosen) == 1 and len(known) == len(fields):
+            return self._dependencies(chosen[0], scope, step)
+        uses = self._dependencies(container, scope, stronger_step(TRANSFORMATION, step))
+        keys = [] if isinstance(node, exp.Dot) else node.expressions
+        keys_uses = [self._dependencies(key, scope, stronger_step(TRANSFORMATION, step)) for key in keys]
+        is_part = len(uses) > 1 or isinstance(node, exp.Dot | exp.StructExtract)
+        return union(_part(uses) if is_part else uses, *keys_uses)
 
     def _column(self, column: Any, scope: Any) -> Dependencies:
         name = _fold(column.this, self._dialect)
@@ -433,10 +488,10 @@ class _ScopeVisitor:
             if source is not None:
                 return self._lookup(source, name)[0]
             inner = inner.parent
-        # `address.city`: a field of a struct. Only in a file, it is known that the struct is not made of other columns.
-        uses = self._unqualified(column.table, scope)
-        is_origin = all(table.startswith(FILE_PREFIX) for table, _ in uses)
-        return apply_direct(uses, TRANSFORMATION if is_origin else TRANSFORMATION | INFERRED)
+        # `address.city`, `address.geo.lat` or `t.address.city`: a field of a struct.
+        first, second, *_ = [part.name for part in column.parts]
+        table = next((item for key, item in scope.sources.items() if key.lower() == first.lower()), None)
+        return _part(self._unqualified(first, scope) if table is None else self._lookup(table, second)[0])
 
     def _unqualified(self, name: str, scope: Any) -> Dependencies:
         """Resolve a column name without a table: a column of a table, an alias, or a column of an unknown table."""
@@ -478,6 +533,12 @@ class _ScopeVisitor:
         if len(exact) > 1 and "FULL" in sides:
             return union(apply_direct(union(*exact), TRANSFORMATION), as_indirect(union(*exact), CONDITIONAL))
         return exact[-1] if "RIGHT" in sides else exact[0]
+
+
+def _part(uses: Dependencies) -> Dependencies:
+    """Return the dependencies of a part of a value, which is known not to be made of other columns only in a file."""
+    is_origin = len(uses) == 1 and all(table.startswith(FILE_PREFIX) for table, _ in uses)
+    return apply_direct(uses, TRANSFORMATION if is_origin else TRANSFORMATION | INFERRED)
 
 
 def _fold(identifier: Any, dialect: str) -> str:

@@ -57,15 +57,39 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 
-class Query:
-    """A query that was run: its text and the versions of its tables at that time."""
+# Texts in a query that may be names of files.
+_FILES = re.compile(r"'([^']*[./][^']*)'")
 
-    def __init__(self, text: Any, tables: Mapping[str, FrameVersion], database: SourceDatabase) -> None:
+
+class Query:
+    """A query that was run: its text and the versions of its tables at that time.
+
+    That of a view is resolved when the view is queried.
+    """
+
+    def __init__(
+        self, text: Any, tables: Mapping[str, FrameVersion], database: SourceDatabase, *, is_view: bool = False
+    ) -> None:
         # A text, or a syntax tree.
         self._tree = text
         self.text = text if isinstance(text, str) else text.sql(dialect=database.dialect)
         self.tables = {name.lower(): version for name, version in tables.items() if not database.has_table(name)}
         self.database = database
+        self._is_view = is_view
+        if not is_view:
+            self.tables.update(self._written_versions())
+
+    @classmethod
+    def resolve_view(cls, version: FrameVersion) -> FrameVersion:
+        """Return the version of a view that reads the tables as they are now; any other version is unchanged."""
+        record = version.made_by
+        if not isinstance(record, QueryRecord) or not record.query._is_view or version.dataset is None:
+            return version
+        view = record.query
+        resolved = external_version(version.dataset)
+        resolved.columns = version.columns
+        resolved.made_by = QueryRecord.of(record.method, cls(view._tree, view.tables, view.database), resolved)
+        return resolved
 
     def kind(self) -> OperationType:
         """Return the operation type, from keywords of the text."""
@@ -77,7 +101,12 @@ class Query:
     @cached_property
     def lineage(self) -> QueryLineage | None:
         """Parsed lineage, or None if the text cannot be parsed."""
-        known = {name: [str(label) for label in version.columns] for name, version in self.tables.items()}
+        known = {
+            name: [str(label) for label in version.columns]
+            for name, version in self.tables.items()
+            # A table has unknown columns if it has none, and a file may have those of an index, too.
+            if len(version.columns) and not name.startswith(FILE_PREFIX)
+        }
         try:
             return parse_query(self._tree, {**self._table_columns, **known}, self.database.dialect)
         except (ImportError, UnsupportedSyntaxError):
@@ -85,6 +114,17 @@ class Query:
         except Exception as error:  # noqa: BLE001 - the parser does not cover every dialect
             record_error("query", error)
             return None
+
+    def _written_versions(self) -> dict[str, FrameVersion]:
+        """Return the tables and files that the text may read and this process wrote, as they are now."""
+        datasets = {name: self.database.dataset(name) for name in _words(self.text) - self.tables.keys()}
+        files = {f"{FILE_PREFIX}{path}": dataset_at(path) for path in _FILES.findall(self.text)}
+        written = {
+            name: last_written(dataset)
+            for name, dataset in {**datasets, **files}.items()
+            if isinstance(dataset, ExternalDataset)
+        }
+        return {name: self.resolve_view(version) for name, version in written.items() if version is not None}
 
     @cached_property
     def _table_columns(self) -> dict[str, list[str]]:
@@ -165,7 +205,7 @@ class Query:
         if self.lineage is None:
             words = _words(self.text)
             names = [name for name in self._table_columns if name in words and name not in self.tables]
-            files = [f"{FILE_PREFIX}{path}" for path in re.findall(r"'([^']*[./][^']*)'", self.text)]
+            files = [f"{FILE_PREFIX}{path}" for path in _FILES.findall(self.text)]
             return (*self.tables.values(), *[self._source(name) for name in (*names, *files)])
         return tuple(dict.fromkeys(self._source(table) for table in sorted(self.lineage.tables)))
 
@@ -328,8 +368,8 @@ class StatementRecorder:
         record_operation(operation, self._engine, self._call.location())
         record_written(version)
 
-    def _query(self, text: Any) -> Query:
-        return Query(text, self._frames, self._database)
+    def _query(self, text: Any, *, is_view: bool = False) -> Query:
+        return Query(text, self._frames, self._database, is_view=is_view)
 
     def _name(self, table: Any) -> str:
         table = table.this if type(table).__name__ == "Schema" else table
@@ -348,7 +388,7 @@ class StatementRecorder:
         definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
         columns = [item.name for item in definitions if isinstance(item, exp.ColumnDef | exp.Identifier)]
         if isinstance(tree.expression, exp.Query):
-            self._create_as(name, self._query(tree.expression.unnest()), columns)
+            self._create_as(name, self._query(tree.expression.unnest(), is_view=tree.kind == "VIEW"), columns)
         else:
             self._create_empty(name, columns or self._columns_after(name))
 

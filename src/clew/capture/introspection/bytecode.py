@@ -142,6 +142,10 @@ def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
         elif name == "UNPACK_SEQUENCE":
             # `x, y = ...` has two stores in one statement.
             stores_left += int(instruction.arg or 1) - 1
+        elif name == "UNPACK_EX":
+            # `first, *rest = ...`: the low byte counts the names before the star, the high byte those after it.
+            before_star, after_star = (instruction.arg or 0) & 0xFF, (instruction.arg or 0) >> 8
+            stores_left += before_star + after_star
         if name in _STATEMENT_ENDS:
             stores += _stored_names(code, instruction, start, loads)
             stores_left -= 1

@@ -138,9 +138,9 @@ def extracted_scalar(frame: FrameType) -> Provenance:
     return entry[1] if entry is not None else {}
 
 
-def has_scalars() -> bool:
-    """Return whether any scalar was extracted."""
-    return bool(_reads.scalars)
+def has_reads() -> bool:
+    """Return whether any column was read or any scalar was extracted."""
+    return bool(_reads.scalars or _reads.recent)
 
 
 def scalar_sources(
@@ -148,10 +148,10 @@ def scalar_sources(
 ) -> list[Provenance]:
     """Return the provenance of the scalars that `value` was computed from, in this statement or in its definitions.
 
-    Names are followed back as long as their values are scalars. `within` is the span of the running statement that
-    computes the value, if known.
+    Names are followed back as long as their values are scalars. Without such scalars, the columns that the definitions
+    read: `max(df["x"])`. `within` is the span of the running statement that computes the value, if known.
     """
-    if not _reads.scalars:
+    if not _reads.scalars and not _reads.recent:
         return []
     reach = _reachable(frame.f_code, frame.f_lasti, within)
     candidates = [
@@ -159,7 +159,7 @@ def scalar_sources(
         for (_, offset), (code, read) in list(_reads.scalars.items())
         if code is frame.f_code and is_within(offset, reach.spans)
     ]
-    if not candidates:
+    if not candidates and len(reach.spans) == 1:
         return []
     lookup = _name_lookup(frame)
     exact_names = {name for name in reach.loaded if lookup(name) is value}
@@ -168,9 +168,11 @@ def scalar_sources(
         return []
     wanted = exact_names or {name for name in reach.loaded if is_plain(lookup(name))}
     spans = _scalar_spans(reach.definitions, wanted, lambda name: is_plain(lookup(name)))
+    defining = list(spans)
     if not exact_names:
         spans.append(reach.spans[0])
-    return [read for offset, read in candidates if is_within(offset, spans)]
+    sources = [read for offset, read in candidates if is_within(offset, spans)]
+    return sources or (_reads_within(frame, defining) if defining else [])
 
 
 def scalar_sources_of_name(name: str, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:

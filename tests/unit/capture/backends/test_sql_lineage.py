@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.capture.backends.sql_lineage import Dependencies, parse_query
 from clew.capture.diagnostics import error_counts
-from clew.capture.lineage.transformations import transformations
+from clew.capture.lineage.transformations import INFERRED, transformations
 
 # Its type hints say that a query may return None.
 database: Any = duckdb
@@ -36,6 +36,13 @@ def format_dependencies(uses: Dependencies) -> str:
     ("query", "columns", "rows"),
     [
         ("select id from orders where qty > 0", {"id": "orders.id IDENTITY"}, "orders.qty FILTER"),
+        # Functions as methods, variables of list comprehensions, and parts of values.
+        ("select price::varchar.len() as n from orders", {"n": "orders.price TRANSFORMATION"}, ""),
+        ("select price.round(1).abs() as p from orders", {"p": "orders.price TRANSFORMATION"}, ""),
+        ("select [id + 1 for id in [price]][1] as p from orders", {"p": "orders.price TRANSFORMATION"}, ""),
+        ("select {'a': price, 'b': qty}.a as p from orders", {"p": "orders.price IDENTITY"}, ""),
+        ("select struct_extract({'a': price, 'b': qty}, 'b') as p from orders", {"p": "orders.qty IDENTITY"}, ""),
+        ("select orders.cust.name.first as p from orders", {"p": "orders.cust TRANSFORMATION"}, ""),
         (
             "select price * qty as amount from orders order by amount limit 3",
             {"amount": "orders.price TRANSFORMATION, orders.qty TRANSFORMATION"},
@@ -306,3 +313,25 @@ def test_functions_windows_and_column_patterns(query: str, expected: set[tuple[s
     out = database.sql(query).df()
     found = clew.lineage(out, until=[start]).edges()
     assert {(edge.column, edge.source_column, edge.subtype) for edge in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "is_inferred"),
+    [
+        ("select [price, qty][1] as p from orders", True),
+        ("select cust.name as p from orders", True),
+        ("select (cust).name as p from orders", True),
+        ("select cust[1] as p from orders", False),
+    ],
+)
+def test_parts_of_values_are_inferred(query: str, is_inferred: bool) -> None:
+    ((_, uses),) = parse_query(query, TABLES).columns
+    assert {bool(flags & INFERRED) for flags in uses.values()} == {is_inferred}
+
+
+def test_syntax_that_the_parser_does_not_know_is_no_loss() -> None:
+    t = pd.DataFrame({"k": [1, 1], "g": ["a", "b"], "v": [1.0, 2.0]})
+    out = database.sql("pivot (select k, g, v from t) on g using sum(v) group by k order by k").df()
+    assert {(edge.source_column, edge.opaque) for edge in clew.lineage(out).edges()} >= {("v", True), ("g", True)}
+    assert len(t) == 2
+    assert error_counts() == {}

@@ -308,3 +308,36 @@ def test_scalars_of_fetched_rows_are_sources() -> None:
     out = tips.assign(z=tips["bill"] - mean)[["z"]]
     found = {(edge.source_column, edge.opaque) for edge in clew.lineage(out, until=[start]).edges()}
     assert found == {("bill", False), ("tip", True)}
+
+
+def test_results_keep_the_tables_of_their_time(tmp_path: Path) -> None:
+    first, second = pd.DataFrame({"v": [1, 2]}), pd.DataFrame({"w": [3, 4]})
+    stops = [clew.version(first, name="first"), clew.version(second, name="second")]
+    file = str(tmp_path / "v.csv")
+    first.to_csv(file, index=False)
+    connection: Any = duckdb.connect()
+    connection.execute("create table t as select v from first")
+    connection.execute("create view seen as select v from t")
+    before, read = connection.execute("select v from t").df(), connection.execute(f"select v from '{file}'").df()
+    connection.execute("create or replace table t as select w as v from second")
+    second.rename(columns={"w": "v"}).to_csv(file, index=False)
+    after, seen = connection.execute("select v from t").df(), connection.execute("select v from seen").df()
+    connection.execute("create table u as select v from t; drop table t")
+    copied = connection.execute("select v from u").df()
+
+    def sources(frame: pd.DataFrame) -> list[tuple[str, Any, bool]]:
+        return [(edge.source, edge.source_column, edge.opaque) for edge in clew.lineage(frame, until=stops).edges()]
+
+    assert sources(before) == sources(read) == [("first", "v", False)]
+    assert sources(after) == sources(seen) == sources(copied) == [("second", "w", False)]
+
+
+def test_rows_keep_the_table_of_their_time_in_sqlite() -> None:
+    first, second = pd.DataFrame({"v": [1, 2]}), pd.DataFrame({"v": [3, 4]})
+    stops = [clew.version(first, name="first"), clew.version(second, name="second")]
+    connection = sqlite3.connect(":memory:")
+    first.to_sql("t", connection, index=False)
+    read = pd.read_sql("select v from t", connection)
+    second.to_sql("t", connection, index=False, if_exists="replace")
+    assert [edge.source for edge in clew.lineage(read, until=stops).edges()] == ["first"]
+    connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from clew.capture.backends.pandas.call import (
     OPERATORS,
     argument_provenance,
     assign_to_result,
+    infer_from_statement,
     infer_scalar,
     is_untracked_array,
     operand_provenance,
@@ -66,12 +67,19 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _LOCAL = "_clew_local_"
 
 
+class VariableRead(NamedTuple):
+    """A variable in an expression, and the attribute or item of it that is read: `@b.k` or `@b["k"]`."""
+
+    name: str
+    item: Hashable = None
+
+
 class ExpressionStatement(NamedTuple):
     """One statement of an expression: assignment target, columns and variables read, and whether it is a copy."""
 
     target: str | None
     columns: list[str]
-    variables: list[str]
+    variables: list[VariableRead]
     is_copy: bool
 
 
@@ -93,15 +101,27 @@ def _strip_lines(text: str) -> str:
 
 
 def _parse_statement(statement: ast.stmt, quoted: dict[str, str]) -> ExpressionStatement:
-    names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
-    target = None
+    target, expression = None, cast("ast.AST", statement)
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         target = quoted.get(statement.targets[0].id, statement.targets[0].id)
-        names = [node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)]
-    columns = [quoted.get(name, name) for name in dict.fromkeys(names) if not name.startswith(_LOCAL)]
-    variables = [name.removeprefix(_LOCAL) for name in names if name.startswith(_LOCAL)]
+        expression = statement.value
+    nodes = list(ast.walk(expression))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    items = {id(node.value): _read_item(node) for node in nodes if isinstance(node, (ast.Attribute, ast.Subscript))}
+    columns = [
+        quoted.get(name, name) for name in dict.fromkeys(node.id for node in names) if not name.startswith(_LOCAL)
+    ]
+    variables = [
+        VariableRead(node.id.removeprefix(_LOCAL), items.get(id(node))) for node in names if node.id.startswith(_LOCAL)
+    ]
     is_copy = isinstance(statement, (ast.Assign, ast.Expr)) and isinstance(statement.value, ast.Name)
     return ExpressionStatement(target, columns, variables, is_copy)
+
+
+def _read_item(node: ast.Attribute | ast.Subscript) -> Hashable:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.slice.value if isinstance(node.slice, ast.Constant) else None
 
 
 def trace_query(call: Call) -> None:
@@ -125,12 +145,17 @@ def _statement_inputs(
         for name in statement.columns
         if name in assigned or version.has(name)
     ]
-    return union(*columns, *[_variable_provenance(call, name) for name in statement.variables])
+    return union(*columns, *[_variable_provenance(call, variable) for variable in statement.variables])
 
 
-def _variable_provenance(call: Call, name: str) -> Provenance:
+def _variable_provenance(call: Call, variable: VariableRead) -> Provenance:
+    name = variable.name
     local_dict = call.kwargs.get("local_dict") or {}
     value = local_dict.get(name, call.caller.f_locals.get(name, call.caller.f_globals.get(name)))
+    if isinstance(value, pd.DataFrame) and variable.item is not None:
+        version = current_version(value)
+        if version.has(variable.item):
+            return version.field(variable.item)
     provenance = provenance_of(value)
     if provenance is None:
         # The value left pandas: a list, or a scalar from plain Python arithmetic.
@@ -491,6 +516,7 @@ def trace_unknown_method(call: Call) -> None:
 def trace_unknown_function(call: Call) -> None:
     """Trace a function without a rule: every column comes from all arguments, flagged OPAQUE."""
     versions = [current_version(value) for value in call.values() if isinstance(value, pd.DataFrame)]
-    provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), TRANSFORMATION | OPAQUE)
+    known = union(*[provenance_or_empty(value) for value in call.values()])
+    provenance = apply_direct(known or infer_from_statement(call, call.name), TRANSFORMATION | OPAQUE)
     if isinstance(call.result, pd.DataFrame):
         record_created(call, ExplicitEdges(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions))

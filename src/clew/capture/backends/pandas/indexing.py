@@ -19,7 +19,7 @@ from clew.capture.backends.pandas.call import (
 )
 from clew.capture.backends.pandas.inference import evaluate_early, is_callback
 from clew.capture.backends.pandas.patching import patches
-from clew.capture.backends.pandas.selection import sublevel_edges
+from clew.capture.backends.pandas.selection import label_lookup, sublevel_edges
 from clew.capture.backends.pandas.series import entry_for_label, mask_provenance, record_series_cells
 from clew.capture.backends.pandas.state import (
     current_version,
@@ -98,6 +98,14 @@ def _row_provenance(rows: Any, call: Call, use: int) -> Provenance:
     return as_indirect(_infer_labels(rows, call), use)
 
 
+def _label_provenance(rows: Any, call: Call, version: FrameVersion, use: int) -> Provenance:
+    """Return the provenance of the named index levels with which `loc` and `at` compare labels."""
+    if call.name not in ("loc", "at") or not version.index_names or is_mask(rows):
+        return {}
+    is_full = isinstance(rows, slice) and rows == _FULL_SLICE
+    return {} if is_full else label_lookup(call.receiver, version, rows, use)
+
+
 def _infer_labels(labels: Any, call: Call) -> Provenance:
     """Infer the provenance of row labels or positions that left pandas."""
     if isinstance(labels, (list, np.ndarray)):
@@ -121,7 +129,7 @@ def _trace_read(call: Call) -> None:
         return
     version: FrameVersion = call.pre_state
     rows, columns_key = _split_key(receiver, key)
-    row_provenance = _row_provenance(rows, call, FILTER)
+    row_provenance = union(_row_provenance(rows, call, FILTER), _label_provenance(rows, call, version, FILTER))
     if isinstance(result, pd.DataFrame):
         by_level = call.name == "loc" and columns_key is not None and isinstance(version.columns, pd.MultiIndex)
         edges = sublevel_edges(columns_key, version) if by_level else None
@@ -133,7 +141,7 @@ def _trace_read(call: Call) -> None:
         attach_to_series(result, fields, levels or None, row_provenance or None)
         record_read(call.caller, fields)
     elif is_scalar(result):
-        record_extracted_scalar(call.caller, result, fields)
+        record_extracted_scalar(call.caller, result, union(fields, row_provenance))
 
 
 def _trace_series_read(call: Call, key: Any) -> None:
@@ -153,7 +161,9 @@ def _trace_write(call: Call) -> None:
     version: FrameVersion = call.pre_state
     rows, columns_key = _split_key(receiver, key)
     labels = _selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at"))
-    row_provenance = _row_provenance(rows, call, CONDITIONAL)
+    row_provenance = union(
+        _row_provenance(rows, call, CONDITIONAL), _label_provenance(rows, call, version, CONDITIONAL)
+    )
     is_full_column = isinstance(rows, slice) and rows == _FULL_SLICE
     fields = {}
     for label, assigned in zip(labels, _values_by_label(value, labels, call), strict=True):

@@ -43,11 +43,12 @@ from clew.capture.lineage.provenance import (
     SeriesLineage,
     apply_direct,
     array_columns,
+    as_indirect,
     attach_to_series,
     union,
     zip_by_position,
 )
-from clew.capture.lineage.transformations import IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.lineage.transformations import FILTER, IDENTITY, INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -74,13 +75,14 @@ def trace_series_init(call: Call) -> None:
     provenance = provenance_of(data)
     if isinstance(data, dict):
         provenance = union(*[provenance_of(value) for value in list(data.values())[:64]]) or None
+    is_value = isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS))
+    if provenance is None and is_value and not is_code_literal(data, call):
+        provenance = infer_from_statement(call, "Series")
     if isinstance(index, (pd.Index, pd.Series)) and provenance_of(index):
         attach_to_series(call.receiver, provenance or {}, {index.name: provenance_or_empty(index)})
     elif provenance is not None:
         lineage = lineage_or_empty(data) if isinstance(data, pd.Series) else SeriesLineage(provenance)
         attach_to_series(call.receiver, lineage.provenance, lineage.index, lineage.rows)
-    elif isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS)) and not is_code_literal(data, call):
-        attach_to_series(call.receiver, infer_from_statement(call, "Series"))
     else:
         attach_to_series(call.receiver, {})
     call.name, call.result, call.is_module_function = "Series", call.receiver, True
@@ -133,6 +135,10 @@ def _fields_from_rows(data: Any, labels: list[Hashable], call: Call, function_na
     if not any(entries.values()):
         return dict.fromkeys(labels, apply_direct(infer_from_statement(call, function_name), TRANSFORMATION))
     unaccounted = _unaccounted_reads(call, function_name, entries.values())
+    if all(entries.values()) and call.kwargs.get("orient") != "index":
+        # Other reads may be those of a condition: `if row["x"] > 0: rows.append({"k": row["k"]})`.
+        conditions = as_indirect(unaccounted, FILTER)
+        return {label: union(provenance, conditions) for label, provenance in entries.items()}
     return {label: provenance or unaccounted for label, provenance in entries.items()}
 
 

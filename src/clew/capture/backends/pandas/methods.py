@@ -181,7 +181,7 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     # Selection, sorting and labels.
     ("copy", Method(trace_selection, _ROWS, index_step=IDENTITY, kind="selection")),
     ("head tail", Method(trace_selection, _ROWS, _GROUP_ROWS, kind="selection")),
-    ("take", Method(trace_selection, _ROWS, _GROUP_ROWS, IDENTITY, kind="selection")),
+    ("take", Method(selection.trace_take, _ROWS, _GROUP_ROWS, IDENTITY, kind="selection")),
     ("asfreq", Method(trace_selection, _ROWS, _GROUP_FILLED, kind="selection")),
     ("first last truncate between_time at_time squeeze get", Method(trace_selection, _ROWS, kind="selection")),
     ("reindex_like infer_objects set_flags __copy__ __deepcopy__", Method(trace_selection, _ROWS, kind="selection")),

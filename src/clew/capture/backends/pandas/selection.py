@@ -186,11 +186,37 @@ def trace_selection(call: Call) -> None:
         assign_to_result(call, version.fields())
 
 
+def trace_take(call: Call) -> None:
+    """Trace df.take(positions): rows by position, unless columns are taken."""
+    by_columns = call.argument(1, "axis") in (1, "columns")
+    rows = {} if by_columns else indirect_use(call.first_argument(), FILTER)
+    record_result(call, IdentityEdges(call.pre_state), rows)
+
+
+def label_lookup(receiver: Any, version: FrameVersion, key: Any, use: int) -> Provenance:
+    """Return the provenance of rows that are selected by labels: that of the named levels that are compared."""
+    depth = len(key) if isinstance(key, tuple) else 1
+    levels = version.levels()
+    return union(*[as_indirect(levels[name], use) for name in receiver.index.names[:depth] if name in levels])
+
+
 def trace_xs(call: Call) -> None:
     """Trace df.xs(key, axis, level): columns selected by the key are matched by position."""
     version: FrameVersion = call.pre_state
     key, axis, level = (call.argument(position, name) for position, name in enumerate(("key", "axis", "level")))
-    if axis not in (1, "columns") or not isinstance(version.columns, pd.MultiIndex):
+    if axis not in (1, "columns"):
+        names = resolve_level_names(call.receiver, level)
+        rows = (
+            label_lookup(call.receiver, version, key, FILTER)
+            if level is None
+            else union(*[as_indirect(version.field(name), FILTER) for name in names])
+        )
+        if isinstance(call.result, pd.DataFrame):
+            record_result(call, IdentityEdges(version), rows)
+        else:
+            attach_to_series(call.result, version.fields(), version.levels() or None, rows or None)
+        return
+    if not isinstance(version.columns, pd.MultiIndex):
         trace_selection(call)
         return
     locations, _ = version.columns.get_loc_level(key, level=0 if level is None else level)

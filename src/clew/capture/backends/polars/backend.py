@@ -36,7 +36,7 @@ from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.diagnostics import record_error
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
 from clew.capture.introspection.bytecode import literal_sequences
-from clew.capture.introspection.read_tracking import has_scalars, record_read, record_scalar, scalar_sources
+from clew.capture.introspection.read_tracking import has_reads, record_read, record_scalar, scalar_sources
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -63,7 +63,8 @@ from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, 
 _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
 # Return Python values, arrays or Arrow data.
 _COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
-_ROW_CONDITIONS = frozenset(["filter", "remove"])
+_FUNCTIONS = frozenset(["concat", "sql", "collect_all", "json_normalize"])
+_ROW_CONDITIONS = frozenset(["filter", "remove", "__getitem__"])
 _EXPRESSION_METHODS = frozenset(
     "with_columns with_columns_seq select select_seq filter remove sort group_by unique drop_nulls".split()
 )
@@ -76,10 +77,11 @@ _GROUPBY_METHODS = frozenset(["group_by", "group_by_dynamic", "rolling"])
 _ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
 _OPERATORS = frozenset(
     [f"__{side}{name}__" for name in _ARITHMETIC for side in ("", "r")]
-    + ["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__invert__"]
+    + ["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__invert__", "__getitem__"]
 )
 _SERIES_IDENTITY_METHODS = frozenset(
-    "alias rename clone head tail limit slice sample sort filter gather drop_nulls unique reverse to_frame".split()
+    "alias rename clone head tail limit slice sample sort filter gather drop_nulls unique reverse to_frame "
+    "__getitem__".split()
 )
 
 
@@ -95,17 +97,19 @@ class PolarsBackend(Backend):
         """Patch frames, Series, groups, readers and `concat`."""
         polars, patches = self.module, self._patches
         for owner in (polars.DataFrame, polars.LazyFrame):
-            for name in (*public_methods(owner, _IGNORED_METHODS), "__getitem__", "__init__"):
+            for name in (*public_methods(owner, _IGNORED_METHODS), "__init__"):
                 prepare = _keep_generators if name in _EXPRESSION_METHODS else None
                 patches.method(owner, name, Tracing(_trace_method, prepare=prepare))
+            patches.method(owner, "__getitem__", Tracing(_trace_getitem))
         for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
             if hasattr(polars.Series, name):
                 patches.method(polars.Series, name, Tracing(_trace_series_method))
         patches.method(polars.Series, "__init__", Tracing(_trace_series_init))
+        patches.method(polars.Series, "__array_ufunc__", Tracing(_trace_array_function))
         patches.method(sys.modules["polars.series.struct"].StructNameSpace, "unnest", Tracing(_trace_unnest))
         self._patch_groups()
         for name in dir(polars):
-            if name.startswith(("read_", "scan_", "from_")) or name in ("concat", "sql", "collect_all"):
+            if name.startswith(("read_", "scan_", "from_")) or name in _FUNCTIONS:
                 patches.function(polars, name, Tracing(_trace_function))
         for name in ("__init__", "register", "register_many", "register_globals", "execute"):
             patches.method(polars.SQLContext, name, Tracing(_trace_context))
@@ -264,15 +268,33 @@ def _trace_method(call: Call) -> None:
         BACKEND.record_copy(call, version_of_frame(receiver), result)
 
 
+def _trace_getitem(call: Call) -> None:
+    """Trace frame[key]: a frame, a Series, or a scalar for `df[1, "x"]`."""
+    key = call.args[0]
+    if isinstance(call.result, (*BACKEND.frame_types, BACKEND.module.Series)):
+        _trace_method(call)
+    elif isinstance(key, tuple):
+        _record_scalar(call, version_of_frame(call.receiver), key[-1])
+
+
 def _trace_leaving(call: Call) -> None:
     """Trace frame.rows(), to_dicts(), to_numpy() and to_arrow(): the statement reads all columns."""
     version = version_of_frame(call.receiver)
     record_read(call.caller, version)
     if call.name == "item":
-        record_scalar(call.caller, version.fields())
+        _record_scalar(call, version, call.argument(1, "column"))
     # Python objects have no weak references.
     with contextlib.suppress(TypeError):
         attach_to_array(call.result, version.fields(), version)
+
+
+def _record_scalar(call: Call, version: FrameVersion, column: Any) -> None:
+    """Record that a call returned a value of one column, or of any column if it is unknown."""
+    if isinstance(column, int) and -len(version.columns) <= column < len(version.columns):
+        column = version.columns[column]
+    provenance = version.field(column) if isinstance(column, str) and version.has(column) else version.fields()
+    attach_to_scalar(call.result, provenance)
+    record_scalar(call.caller, provenance)
 
 
 def _trace_parts(call: Call) -> None:
@@ -342,6 +364,14 @@ def _trace_series_method(call: Call) -> None:
             record_scalar(call.caller, scalar)
 
 
+def _trace_array_function(call: Call) -> None:
+    """Trace a NumPy function of a Series: np.log(series)."""
+    if isinstance(call.result, BACKEND.module.Series):
+        operands = [value for value in (call.receiver, *call.args) if isinstance(value, BACKEND.module.Series)]
+        provenance = apply_direct(union(*map(series_provenance, operands)), TRANSFORMATION)
+        call.result.__dict__[STATE_ATTR] = SeriesLineage(provenance)
+
+
 def _trace_series_init(call: Call) -> None:
     """Trace pl.Series(name, values)."""
     values = call.argument(1, "values")
@@ -379,7 +409,10 @@ def _record_created(
         name or call.name, parents, call.args if args is None else args, kwargs, call.location(), _scalar_sources(call)
     )
     if isinstance(result, BACKEND.data_types):
-        BACKEND.attached_version(result)
+        version = BACKEND.attached_version(result)
+        if version is not None and version.made_by is not None and version.made_by.rows:
+            # The number of rows may leave polars: `len(df.filter(condition))`.
+            record_read(call.caller, version.made_by.rows)
 
 
 def _is_column(value: Any) -> bool:
@@ -393,14 +426,34 @@ def _traced_value(value: Any, call: Call) -> SeriesLineage:
 def _scalar_sources(call: Call) -> Provenance:
     """Return the sources of the values in the expressions of a call: scalars and lists that columns were read into."""
     numbers, has_lists = literal_values(flatten(call.values()))
+    # Masks and positions that left polars: `df.filter(mask)`, `df[positions]`.
+    keys = [_value_provenance(key, call) for key in _row_keys(call)] if call.name in _ROW_CONDITIONS else []
     lists = statement_provenance(call, call.name) if has_lists else {}
-    if not has_scalars():
+    if not has_reads():
         numbers = set()
-    # By value: an expression keeps a copy of the number.
-    exact = [(number, scalar_with_value(number)) for number in numbers]
-    computed = [number for number, known in exact if known is None and number not in call.caller.f_code.co_consts]
-    sources = [source for number in computed for source in scalar_sources(number, call.caller, _is_number)]
-    return apply_direct(union(lists, *[known for _, known in exact], *sources), TRANSFORMATION | INFERRED)
+    computed = [number for number in numbers if number not in call.caller.f_code.co_consts]
+    sources = [source for number in computed for source in _number_sources(number, call)]
+    return apply_direct(union(lists, *keys, *sources), TRANSFORMATION | INFERRED)
+
+
+def _number_sources(number: float, call: Call) -> list[Provenance]:
+    """Return the sources of a number: of the variables in the statement, else of the last scalar with its value.
+
+    An expression keeps a copy of the number.
+    """
+    sources = scalar_sources(number, call.caller, _is_number)
+    known = scalar_with_value(number) if not sources else None
+    return sources if known is None else [known]
+
+
+def _row_keys(call: Call) -> list[Any]:
+    """Return the lists and arrays that select rows by their values or positions."""
+    keys = [key[0] if isinstance(key, tuple) and key else key for key in call.args]
+    return [
+        key
+        for key in keys
+        if hasattr(key, "__array__") or (isinstance(key, list) and key and isinstance(key[0], (bool, int)))
+    ]
 
 
 def _is_number(value: Any) -> bool:
@@ -497,9 +550,7 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
     if known is not None:
         return known
     if isinstance(value, (int, float)):
-        exact = scalar_with_value(value)
-        sources = [exact] if exact is not None else scalar_sources(value, call.caller, _is_number)
-        return apply_direct(union(*sources), TRANSFORMATION | INFERRED)
+        return apply_direct(union(*_number_sources(value, call)), TRANSFORMATION | INFERRED)
     if isinstance(value, (str, bytes, type(None), range)) or is_literal(value, call.caller.f_code):
         return {}
     return statement_provenance(call, call.name)
@@ -519,7 +570,7 @@ def _trace_function(call: Call) -> None:
     elif call.name == "from_pandas":
         call.kind = "selection"
         BACKEND.record_copy(call, version_of_frame(argument) if is_frame(argument) else None, call.result)
-    elif call.name.startswith("from_"):
+    elif call.name.startswith("from_") or call.name == "json_normalize":
         _record_from_data(call, argument, call.result)
     elif call.name.startswith("read_database"):
         _trace_read_database(call)

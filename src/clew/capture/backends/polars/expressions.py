@@ -167,7 +167,7 @@ class _ParsedExpression(NamedTuple):
 
     root: Any
     numbers: frozenset[Any]
-    # Whether there are lists or Series among its literals.
+    # Whether there are lists or Series among its literals, or Python functions, which may read some.
     has_lists: bool
 
 
@@ -181,19 +181,21 @@ def _parse(expression: Any) -> _ParsedExpression:
             root = None
         literals = list(_strip_literals(root))
         numbers = frozenset(value for value in literals if isinstance(value, (int, float)))
-        parsed = _ParsedExpression(root, numbers, any(value is None for value in literals))
+        parsed = _ParsedExpression(root, numbers, root is None or None in literals)
         expression.__dict__[STATE_ATTR] = parsed
     return parsed  # type: ignore[no-any-return]
 
 
 def _strip_literals(root: Any) -> Iterator[Any]:
-    """Remove the literals from a tree, and yield the values of scalars, and None for a list or a Series."""
+    """Remove the literals from a tree, and yield the values of scalars, and None for a list, a Series or a function."""
     pending = [root]
     while pending:
         node = pending.pop()
         if isinstance(node, list):
             pending += node
         elif isinstance(node, dict):
+            if any(kind.startswith(_PYTHON_FUNCTION) for kind in (*node, *_function_names(node))):
+                yield None
             literal = node.get("Literal")
             if isinstance(literal, dict):
                 node["Literal"] = None
@@ -206,7 +208,7 @@ def _strip_literals(root: Any) -> Iterator[Any]:
 
 
 def literal_values(expressions: Iterable[Any]) -> tuple[set[Any], bool]:
-    """Return the numbers in expressions, and whether there are lists or Series."""
+    """Return the numbers in expressions, and whether there are lists, Series or Python functions."""
     parsed = [_parse(expression) for expression in expressions if hasattr(expression, "meta")]
     return {number for item in parsed for number in item.numbers}, any(item.has_lists for item in parsed)
 

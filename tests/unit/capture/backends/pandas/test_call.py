@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import pytest
 
+import clew
 from clew.capture.diagnostics import error_counts
 from clew.events.streams import STREAM_FILES
 from clew.events.validation import schema_violations
@@ -186,3 +188,12 @@ def test_inputs_have_the_names_of_the_code(run_cells: Run) -> None:
 def test_literals_and_buffers_are_origins(run_cells: Run, source: str, column_lineage: dict[str, list[str]]) -> None:
     event = run_cells("import io", source)[DATAFRAME][-1]
     assert event["column_lineage"] == column_lineage
+
+
+def test_literal_series_is_an_origin() -> None:
+    series = pd.Series([1.5, 2.5], index=["a", "b"])
+    frame = pd.DataFrame({"x": [1, 2]})["x"]
+    (edge,) = clew.lineage(series).edges()
+    assert (edge.source_column, edge.subtype, edge.opaque) == (0, "IDENTITY", False)
+    assert [edge.subtype for edge in clew.lineage(series.rolling(1).mean()).edges()] == ["AGGREGATION"]
+    assert [edge.source_column for edge in clew.lineage(pd.concat([series, frame])).edges()] == [0, "x"]

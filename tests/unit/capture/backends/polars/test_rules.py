@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -347,3 +348,39 @@ def test_errors_in_generators_have_no_frames_of_capture() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         frame.select(pl.col("a") / (1 // 0) for _ in "a")
     assert not [entry for entry in raised.traceback if "clew/capture" in str(entry.path)]
+
+
+@pytest.mark.parametrize(
+    ("code", "label", "sources"),
+    [
+        ("first, *rest = t['v'].to_list(); out = t.select(c=pl.col('w') - first)", "c", {"v", "w"}),
+        ("out = t.select(c=pl.lit(t['v'][1]))", "c", {"v"}),
+        ("out = t.select(c=pl.lit(t[1, 'v']))", "c", {"v"}),
+        ("out = t.select(c=pl.lit(t.item(1, 'v')))", "c", {"v"}),
+        ("low, high = t.select(a='v', b='w').row(1); out = t.select(c=pl.col('w') * low)", "c", {"v", "w"}),
+        ("n = t.filter(pl.col('v') > 1).height; out = t.select(c=pl.Series([n * 1.5]))", "c", {"v"}),
+        (
+            "m = dict(zip(t['v'], t['w'])); out = t.select(c=pl.col('v').map_elements(lambda x: m.get(x)))",
+            "c",
+            {"v", "w"},
+        ),
+        (
+            "out = pl.json_normalize([{'c': {'d': row['v']}} for row in t.iter_rows(named=True)])",
+            "c.d",
+            {"k", "v", "w"},
+        ),
+        ("out = t.select(c=np.log(t['v']))", "c", {"v"}),
+        ("out = t.filter(t['v'].to_numpy() > 1).select('k')", None, {"v"}),
+        ("out = t.filter([value > 1 for value in t['v']]).select('k')", None, {"v"}),
+        ("out = t[t['v'].arg_sort()].select('k')", None, {"v"}),
+        ("out = t[t['v'].arg_sort().to_list()].select('k')", None, {"v"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_values_that_leave_polars(code: str, label: str | None, sources: set[str]) -> None:
+    t = pl.DataFrame({"k": ["a", "a", "b"], "v": [1.5, 2.5, 3.5], "w": [4, 5, 6]})
+    names: dict[str, Any] = {"pl": pl, "np": np, "t": t}
+    stop = clew.version(t, name="t")
+    exec(compile(code, "<pipeline>", "exec"), names)
+    edges = clew.lineage(names["out"], until=[stop]).edges()
+    assert {edge.source_column for edge in edges if edge.column == label} == sources
