@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import pytest
@@ -38,7 +38,7 @@ class Sender:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._send)
 
-    def __enter__(self) -> Sender:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

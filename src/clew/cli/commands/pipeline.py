@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
     from clew.pipeline.metrics import PipelineMetrics
+    from clew.pipeline.own_lineage import JobKind, OwnLineage
     from clew.pipeline.pipeline import BatchListener
     from clew.pipeline.reprocess import BackfillProgress, ReplayStats
     from clew.pipeline.status import PipelineStatus
@@ -96,6 +97,15 @@ _log_retention_option = click.option(
 )
 
 
+_own_lineage_option = click.option(
+    "--emit-own-lineage",
+    "has_own_lineage",
+    is_flag=True,
+    envvar="CLEW_OWN_LINEAGE",
+    help="Report the runs of the pipeline, and the tables that it writes, as OpenLineage events.",
+)
+
+
 @pipeline_group.command("run")
 @click.option(
     "--from",
@@ -116,14 +126,16 @@ _log_retention_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Prometheus metrics to this file, for the textfile collector.",
 )
+@_own_lineage_option
 @json_flag
 @lake_option
 @spark_options
-def pipeline_run(
+def pipeline_run(  # noqa: PLR0913, PLR0917
     paths: tuple[Path, ...],
     is_raw_only: bool,  # noqa: FBT001
     facet_order: FacetOrder | None,
     metrics_file: Path | None,
+    has_own_lineage: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
     home: DataDir,
     master: str,
@@ -150,12 +162,18 @@ def pipeline_run(
             if paths:
                 raise
             _print_log_locked()
-        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics)
+        own_lineage = _own_lineage(home, "run", is_enabled=has_own_lineage)
+        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics, *own_lineage)
         with open_pipeline(
             home, on_progress=progress, master=master, conf=conf, listeners=listeners, facet_order=facet_order
         ) as pipeline:
             progress("Ingesting events")
-            stats = replace(pipeline, is_raw_only=is_raw_only).run()
+            runner = replace(pipeline, is_raw_only=is_raw_only)
+            with _reported(own_lineage):
+                stats = runner.ingest_available()
+            if own_lineage and _import_if_unlocked(home):
+                runner.ingest_available()
+            runner.refresh()
             rejections = recent_rejections(pipeline.lake.root, stats.rejected)
     _print_stats(stats, rejections, as_json=as_json)
     if metrics_file is not None:
@@ -201,6 +219,7 @@ def ingest_new_events(home: DataDir) -> None:
 @_log_retention_option
 @click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@_own_lineage_option
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
 @lake_option
@@ -212,6 +231,7 @@ def pipeline_stream(  # noqa: PLR0913
     log_retention: timedelta | None,
     metrics_port: int | None,
     metrics_host: str,
+    has_own_lineage: bool,
     is_child: bool,
     as_json: bool,
     home: DataDir,
@@ -241,9 +261,12 @@ def pipeline_stream(  # noqa: PLR0913
             check_ready = partial(_check_started, is_started)
             port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port, check_ready))
             stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
+        own_lineage = _own_lineage(home, "stream", is_enabled=has_own_lineage)
+        listeners: tuple[BatchListener, ...] = (*metrics, *own_lineage)
         pipeline = stack.enter_context(
-            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics))
+            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=listeners)
         )
+        stack.enter_context(_reported(own_lineage))
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, lambda *_: stop.set())
         progress("Ingesting events; Ctrl-C stops")
@@ -387,6 +410,38 @@ def pipeline_replay(reason: str | None, home: DataDir) -> ReplayStats:
     from clew.pipeline.reprocess import replay_rejected_events
 
     return replay_rejected_events(home, reason)
+
+
+def _own_lineage(home: DataDir, kind: JobKind, *, is_enabled: bool) -> list[OwnLineage]:
+    """Return a list of one OwnLineage, or an empty list."""
+    if not is_enabled:
+        return []
+    from clew.pipeline.own_lineage import OwnLineage
+
+    return [OwnLineage(home, kind)]
+
+
+@contextmanager
+def _reported(own_lineage: Sequence[OwnLineage]) -> Iterator[None]:
+    """Report the batches of a block, and its error, as a run of the pipeline."""
+    try:
+        yield
+    except ClewError as error:
+        for item in own_lineage:
+            item.emit(error)
+        raise
+    for item in own_lineage:
+        item.emit()
+
+
+def _import_if_unlocked(home: DataDir) -> bool:
+    """Import event files into the log; return False if a collector holds the log, which imports them."""
+    try:
+        with open_log(home) as log:
+            import_streams(home.streams, log)
+    except LogLockedError:
+        return False
+    return True
 
 
 def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
