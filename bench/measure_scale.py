@@ -26,8 +26,8 @@ from bench.measure_collector import run_collector, run_senders
 from bench.measure_storage import run_clew
 from bench.processes import cpu_ticks
 from bench.rounds import BUILD, parse_run_size, scratch_folder
+from bench.scale import ScaleRun, StageCosts
 from bench.whole_log import ingest_into_tables, ingest_log, rebuild_index, remove_output
-from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from clew import __version__
@@ -42,36 +42,6 @@ from clew.pipeline.spark.session import build_session
 OUTPUT = BUILD / "scale.json"
 _CLIENTS = 16
 _MAX_SENT_EVENTS = 10_000
-
-
-class StageCosts(Struct, frozen=True):
-    """Bytes and CPU-seconds per event."""
-
-    event_bytes: float
-    log_bytes: float
-    event_table_bytes: float
-    derived_table_bytes: float
-    index_bytes: float
-    collector_seconds: float
-    tables_seconds: float
-    index_seconds: float
-    # Wall time of the index writer, which is one thread.
-    index_writer_seconds: float
-    derivation_seconds: float
-    rebuild_seconds: float
-
-
-class ScaleRun(Struct, frozen=True):
-    """A run of this benchmark: when, on which machine, with how many events, and its result."""
-
-    date: str
-    version: str
-    machine: str
-    cores: int
-    memory_gb: float
-    python: str
-    events: int
-    costs: StageCosts
 
 
 def main() -> None:

@@ -18,6 +18,10 @@ import msgspec
 from msgspec import Struct
 
 ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.scale import ScaleRun, StageCosts  # noqa: E402  # from the folder of the checkout
+
 RUN: Final = ROOT / "bench" / "scale.json"
 OUTPUT: Final = ROOT / "docs" / "scale.md"
 
@@ -36,35 +40,6 @@ MAX_INDEX_BYTES: Final = 500e9
 MAX_LOG_BYTES: Final = 4e12
 # Of one server process: its event loop is one thread.
 MAX_COLLECTOR_CORES: Final = 1
-
-
-class Costs(Struct, frozen=True):
-    """Bytes and seconds per event, as bench/measure_scale.py writes them."""
-
-    event_bytes: float
-    log_bytes: float
-    event_table_bytes: float
-    derived_table_bytes: float
-    index_bytes: float
-    collector_seconds: float
-    tables_seconds: float
-    index_seconds: float
-    index_writer_seconds: float
-    derivation_seconds: float
-    rebuild_seconds: float
-
-
-class Run(Struct, frozen=True):
-    """A run of bench/measure_scale.py."""
-
-    date: str
-    version: str
-    machine: str
-    cores: int
-    memory_gb: float
-    python: str
-    events: int
-    costs: Costs
 
 
 class Demand(Struct, frozen=True):
@@ -95,7 +70,7 @@ class Limit(Struct, frozen=True):
     remedy: str
 
 
-def compute_demand(costs: Costs, events_per_day: float) -> Demand:
+def compute_demand(costs: StageCosts, events_per_day: float) -> Demand:
     """Compute what a number of events per day needs."""
     mean = events_per_day / SECONDS_PER_DAY
     peak = PEAK_FACTOR * mean
@@ -124,7 +99,7 @@ def compute_demand(costs: Costs, events_per_day: float) -> Demand:
     )
 
 
-def find_limits(costs: Costs, cores: int) -> list[Limit]:
+def find_limits(costs: StageCosts, cores: int) -> list[Limit]:
     """Return the volume at which each part does not suffice any more, the first one first."""
     per_day = SECONDS_PER_DAY / PEAK_FACTOR
     task_seconds = costs.tables_seconds + costs.index_seconds
@@ -163,10 +138,11 @@ def find_limits(costs: Costs, cores: int) -> list[Limit]:
     return sorted(limits, key=lambda limit: limit.events_per_day)
 
 
-def render(run: Run) -> str:
+def render(run: ScaleRun) -> str:
     """Return the text of the page."""
     demands = [compute_demand(run.costs, volume) for volume in VOLUMES]
     limits = find_limits(run.costs, run.cores)
+    machine = f"{run.machine}, {run.cores} cores, {run.memory_gb:.0f} GB, Python {run.python}"
     return f"""\
 # Scale
 
@@ -179,7 +155,7 @@ first. The costs per event are measured; everything else is computed from them b
 ## Measured costs
 
 From `python -m bench.measure_scale {run.events}`, clew {run.version}, on {run.date}:
-{run.machine}, {run.cores} cores, {run.memory_gb:.0f} GB, Python {run.python}, other processes on the same machine. CPU is the sum of all processes including the JVM, after a
+{machine}, other processes on the same machine. CPU is the sum of all processes including the JVM, after a
 warm-up, without the start of Spark. [bench/README.md](../bench/README.md) describes the generated events.
 
 {_table(("per event", "measured"), _cost_rows(run.costs))}
@@ -217,7 +193,7 @@ At 1,000 million, {_broken(limits)}.
 """
 
 
-def _cost_rows(costs: Costs) -> list[tuple[str, str]]:
+def _cost_rows(costs: StageCosts) -> list[tuple[str, str]]:
     return [
         ("event, as sent", f"{costs.event_bytes:,.0f} bytes"),
         ("log", f"{costs.log_bytes:,.0f} bytes"),
@@ -287,9 +263,9 @@ def _format_bytes(value: float) -> str:
     return f"{value:,.0f} bytes"
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> ScaleRun:
     """Read a run."""
-    return msgspec.json.decode(path.read_bytes(), type=Run)
+    return msgspec.json.decode(path.read_bytes(), type=ScaleRun)
 
 
 def main(arguments: Sequence[str]) -> int:
