@@ -20,6 +20,7 @@ import pytest
 import requests
 from deltalake import DeltaTable
 
+from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
 
 pytestmark = pytest.mark.spark
@@ -89,10 +90,11 @@ def clew(*arguments: str | Path) -> Any:
 
 
 def indexed_runs(home: Path) -> set[str]:
-    if not (home / "index.sqlite").exists():
+    try:
+        with IndexReader(home / "index.sqlite") as index:
+            return {row[0] for row in index.query("select run_uuid from runs")}
+    except MissingIndexError:
         return set()
-    with IndexReader(home / "index.sqlite") as index:
-        return {row[0] for row in index.query("select run_uuid from runs")}
 
 
 def counts(home: Path, table: str) -> Counter[str]:
