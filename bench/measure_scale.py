@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import msgspec
 from bench import generate
-from bench.costs import TICKS_PER_SECOND
+from bench.costs import TICKS_PER_SECOND, Cost, measure_cost
 from bench.figures import Report
 from bench.logs import SEED, Log, open_log
 from bench.measure_collector import run_collector, run_senders
@@ -27,7 +27,7 @@ from bench.measure_storage import run_clew
 from bench.processes import cpu_ticks
 from bench.rounds import BUILD, parse_run_size, scratch_folder
 from bench.scale import ScaleRun, StageCosts
-from bench.whole_log import ingest_into_tables, ingest_log, rebuild_index, remove_output
+from bench.whole_log import check_event_count, ingest_into_tables, rebuild_index, remove_output
 from pyspark.sql import SparkSession
 
 from clew import __version__
@@ -97,14 +97,14 @@ class TimedApply:
         self.seconds += time.monotonic() - started
 
 
-def measure_index_writer(log: Log, home: DataDir, spark: SparkSession) -> float:
-    """Ingest the log, and return the wall time of the index writer per event."""
+def ingest_and_derive(log: Log, home: DataDir, spark: SparkSession) -> tuple[Cost, Cost, float]:
+    """Return the costs of tables and index, and of the derived tables, and the wall time of the index writer."""
     remove_output(home)
     timer = TimedApply()
     with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexWriter, "apply", timer):
-        pipeline.ingest_available()
-        pipeline.refresh()
-    return timer.seconds / log.events
+        ingestion = measure_cost(pipeline.ingest_available)
+        check_event_count("index", pipeline.index.event_count, log.events)
+        return ingestion, measure_cost(pipeline.refresh), timer.seconds
 
 
 def _cpu_model() -> str:
@@ -118,12 +118,11 @@ def measure_stages(log: Log, home: DataDir, event_bytes: float, collector_second
     spark = build_session(launcher_dir=home.root / "java")
     tables = [ingest_into_tables(log, home, spark) for _ in range(2)][-1]
     report.log(f"tables {tables.rate(log.events)}")
-    full = [ingest_log(log, home, spark) for _ in range(2)][-1]
-    report.log(f"tables and index {full.ingestion.rate(log.events)}; derived {full.derivation.rate(log.events)}")
+    ingestion, derivation, writer_seconds = [ingest_and_derive(log, home, spark) for _ in range(2)][-1]
+    report.log(f"tables and index {ingestion.rate(log.events)}; derived {derivation.rate(log.events)}")
+    report.log(f"index writer {1e3 * writer_seconds / log.events:.3f} ms per event")
     rebuilt = rebuild_index(home, spark)
     report.log(f"index rebuilt {rebuilt.rate(log.events)}")
-    writer_seconds = measure_index_writer(log, home, spark)
-    report.log(f"index writer {1e3 * writer_seconds:.3f} ms per event")
     run_clew("pipeline", "compact", "--retention-hours", "0", "--force", home=home)
     sizes = {size.name: size.bytes / log.events for size in read_table_sizes(home.lake)}
     events = sum(sizes[name] for name in EVENT_TABLE_NAMES)
@@ -135,9 +134,9 @@ def measure_stages(log: Log, home: DataDir, event_bytes: float, collector_second
         index_bytes=home.index_file.stat().st_size / log.events,
         collector_seconds=collector_seconds,
         tables_seconds=tables.cpu / log.events,
-        index_seconds=max(0.0, full.ingestion.cpu - tables.cpu) / log.events,
-        index_writer_seconds=writer_seconds,
-        derivation_seconds=full.derivation.cpu / log.events,
+        index_seconds=max(0.0, ingestion.cpu - tables.cpu) / log.events,
+        index_writer_seconds=writer_seconds / log.events,
+        derivation_seconds=derivation.cpu / log.events,
         rebuild_seconds=rebuilt.cpu / log.events,
     )
 
