@@ -154,9 +154,12 @@ first. The costs per event are measured; everything else is computed from them b
 
 ## Measured costs
 
-From `python -m bench.measure_scale {run.events}`, clew {run.version}, on {run.date}:
-{machine}, other processes on the same machine. CPU is the sum of all processes including the JVM, after a
-warm-up, without the start of Spark. [bench/README.md](../bench/README.md) describes the generated events.
+From `python -m bench.measure_scale` with {run.events:,} distinct events, clew {run.version}, on {run.date}.
+Machine: {machine}, with other processes on it.
+
+CPU is the sum of all processes including the JVM, after a warm-up, without the start of Spark. A small run
+overestimates the refresh of the derived tables, which has a fixed cost of about ten seconds of CPU, and the size of the
+index. [bench/README.md](../bench/README.md) describes the generated events.
 
 {_table(("per event", "measured"), _cost_rows(run.costs))}
 CPU differs between machines and with the events. Measure your own: record a day of events, or set the mix in
