@@ -72,6 +72,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "CLEW_STREAMS": "Parent directory for the event files of all sessions. Set by `clew run`.",
     "CLEW_PROJECT": "Folder that names of notebooks are relative to; see [names](capture.md#names).",
     "CLEW_WORKER": "`off`: start no capture worker. Events are written when the session ends and are not sent.",
+    "CLEW_OWN_LINEAGE": "`1`: the pipeline reports its own runs. Flag: `--emit-own-lineage`.",
     "CLEW_WEBHOOK": "URL that [notifications](notifications.md) are posted to. Flag: `--webhook`.",
     "CLEW_WEBHOOK_SECRET": "Secret that signs webhooks. Flag: `--webhook-secret-file`.",
     "CLEW_DELIVERY_SECONDS": "How long the capture worker retries delivery after the session ended. Default: 300.",

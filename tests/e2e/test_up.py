@@ -138,6 +138,7 @@ def test_collects_and_recovers_while_the_pipeline_is_killed(tmp_path: Path) -> N
         service.send_run()
         wait_until(service.has_all_runs)
         assert (service.metric("clew_pipeline_up"), service.metric("clew_pipeline_restarts")) == (1, 0)
+        assert (service.metric("clew_index_up"), service.metric("clew_log_lag_events")) == (1, 0)
         for restarts, find_process in ((1, partial(find_stream_process, tmp_path)), (2, service.find_java)):
             os.kill(wait_until(find_process), signal.SIGKILL)
             service.send_run()

@@ -34,6 +34,8 @@ _COMMANDS = {
     "collect": _Command("commands.servers", "collect_command", "Receive OpenLineage events over HTTP."),
     "keys": _Command("commands.servers", "keys_group", "Manage API keys."),
     "index": _Command("commands.pipeline", "index_group", "Manage the query index."),
+    "backup": _Command("commands.backup", "backup_command", "Copy the data directory, also while it is in use."),
+    "restore": _Command("commands.backup", "restore_command", "Restore a backup to a new data directory."),
     "facets": _Command("commands.inspect", "facets_group", "Show the facets of a run, a job or a dataset."),
     "validate": _Command("commands.inspect", "validate_command", "Validate events against the schemas and lint them."),
     "runs": _Command("commands.runs", "runs_command", "List runs: the newest, the failed or the slowest."),
@@ -80,7 +82,21 @@ _EXTRAS = {
 _EXIT_INTERRUPTED = 130
 # They write to the data directory only; the files of others follow the settings of the user.
 _PRIVATE_COMMANDS = frozenset(
-    {"up", "collect", "import", "pipeline", "index", "serve", "mcp", "keys", "doctor", "demo", "watch"}
+    {
+        "up",
+        "collect",
+        "import",
+        "pipeline",
+        "index",
+        "serve",
+        "mcp",
+        "keys",
+        "doctor",
+        "demo",
+        "watch",
+        "backup",
+        "restore",
+    }
 )
 _PRIVATE_UMASK = 0o077
 

@@ -234,6 +234,27 @@ class Checkpoint:
         _write_bytes(self.folder / _COMMITS / "0", _COMMIT)
         return old
 
+    def copy_until(self, batch: int, target: Path) -> None:
+        """Copy the checkpoint as it was when a batch was committed: later batches are planned anew.
+
+        The files of earlier batches are copied as well, because the index may lack them.
+        """
+        copy = Checkpoint(target)
+        numbers = [number for number in self._numbers(_OFFSETS) if number <= batch]
+        names = [f"log/{_METADATA}", *(f"log/{_OFFSETS}/{number}" for number in numbers)]
+        names += [f"log/{_COMMITS}/{number}" for number in self._numbers(_COMMITS) if number <= batch]
+        # The plan and the history are of later batches.
+        omitted = {_PLAN_FILE, _HISTORY_FILE}
+        names += [path.name for path in self.root.iterdir() if path.is_file() and path.name not in omitted]
+        for name in names:
+            # With the checksum that Hadoop wrote beside it.
+            for path in (self.root / name, (self.root / name).with_name(f".{Path(name).name}.crc")):
+                if path.exists():
+                    _write_bytes(target / path.relative_to(self.root), path.read_bytes())
+        if batch != NO_BATCH and batch not in copy._numbers(_COMMITS):
+            # Spark records a batch after the lake has it.
+            _write_bytes(copy.folder / _COMMITS / str(batch), _COMMIT)
+
     @property
     def must_reindex(self) -> bool:
         """Return whether the index must be rebuilt: it may lack events before the position of a repair."""

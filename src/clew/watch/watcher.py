@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError
+from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
@@ -131,22 +132,19 @@ class Watcher:
             self._warn_once(f"{MAX_PENDING:,} notifications are pending; changes are read once they are delivered.")
             return
         if self._resources is None:
-            if not self._has_index():
-                self._start_without_index()
-                return
             self._resources = QueryResources(self._home.index, self._home.lake, use_lazy_graphs=True)
-        with self._resources.reader() as index:
-            version = index.version()
-            if self._checked is None or self._checked != (version, False):
-                is_pending = self._resources.check_pending_backfill(index)
-                self._read_changes(self._resources, index, version, is_pending=is_pending)
-                self._checked = version, is_pending
-
-    def _has_index(self) -> bool:
-        return self._home.database_url is not None or self._home.index_file.exists()
+        try:
+            with self._resources.reader() as index:
+                version = index.version()
+                if self._checked is None or self._checked != (version, False):
+                    is_pending = self._resources.check_pending_backfill(index)
+                    self._read_changes(self._resources, index, version, is_pending=is_pending)
+                    self._checked = version, is_pending
+        except MissingIndexError:
+            self._start_without_index()
 
     def _start_without_index(self) -> None:
-        """Everything that the first index will contain is new."""
+        """Start at the beginning: everything that the first index will contain is new."""
         if self._store.positions is None:
             self._store.add((), (), _BEFORE_FIRST)
             self._warn("There is no index yet. Waiting for `clew pipeline run`, `stream` or `clew up`.")

@@ -85,6 +85,14 @@ def test_everything_in_the_first_index_is_new(scenario: Any, watch: Watch) -> No
     assert watch.run_once() == failed("a")
 
 
+def test_an_index_that_is_just_being_created(scenario: Any, watch: Watch) -> None:
+    """The file of the first index exists before it has tables."""
+    watch.home.index_file.touch()
+    assert watch.run_once() == []
+    fail(scenario, "a")
+    assert watch.run_once() == failed("a")
+
+
 def test_since_is_for_the_first_start(scenario: Any, watch: Watch) -> None:
     fail(scenario, "old", "new")
     since = datetime.fromisoformat(scenario.events[1]["eventTime"])

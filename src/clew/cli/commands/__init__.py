@@ -7,5 +7,6 @@
 - `lineage.py`: upstream, downstream, path, impact, search, diff, export
 - `runs.py`: runs, show, report
 - `watch.py`: watch
+- `backup.py`: backup, restore
 - `inspect.py`: facets, validate, config, doctor
 """

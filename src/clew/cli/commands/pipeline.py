@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
     from clew.pipeline.metrics import PipelineMetrics
+    from clew.pipeline.own_lineage import JobKind, OwnLineage
     from clew.pipeline.pipeline import BatchListener
     from clew.pipeline.reprocess import BackfillProgress, ReplayStats
     from clew.pipeline.status import PipelineStatus
@@ -136,6 +137,13 @@ _reset_offsets_option = click.option(
     is_flag=True,
     help="With --kafka: start a new checkpoint at the first offsets of the topic. Events in the lake are skipped.",
 )
+_own_lineage_option = click.option(
+    "--emit-own-lineage",
+    "has_own_lineage",
+    is_flag=True,
+    envvar="CLEW_OWN_LINEAGE",
+    help="Report the runs of the pipeline, and the tables that it writes, as OpenLineage events.",
+)
 
 
 @pipeline_group.command("run")
@@ -160,6 +168,7 @@ _reset_offsets_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Prometheus metrics to this file, for the textfile collector.",
 )
+@_own_lineage_option
 @json_flag
 @lake_option
 @spark_options
@@ -171,6 +180,7 @@ def pipeline_run(  # noqa: PLR0913
     kafka: KafkaConfig | None,
     must_reset: bool,
     metrics_file: Path | None,
+    has_own_lineage: bool,
     as_json: bool,
     home: DataDir,
     master: str,
@@ -201,7 +211,8 @@ def pipeline_run(  # noqa: PLR0913
             if locations:
                 raise
             _print_log_locked()
-        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics)
+        own_lineage = _own_lineage(home, "run", is_enabled=has_own_lineage)
+        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics, *own_lineage)
         with open_pipeline(
             home,
             on_progress=progress,
@@ -212,7 +223,12 @@ def pipeline_run(  # noqa: PLR0913
             source=source,
         ) as pipeline:
             progress("Ingesting events")
-            stats = replace(pipeline, is_raw_only=is_raw_only).run()
+            runner = replace(pipeline, is_raw_only=is_raw_only)
+            with _reported(own_lineage):
+                stats = runner.ingest_available()
+            if own_lineage and _import_if_unlocked(home, kafka):
+                runner.ingest_available()
+            runner.refresh()
             rejections = recent_rejections(pipeline.lake.root, stats.rejected)
     _print_stats(stats, rejections, as_json=as_json)
     if metrics_file is not None:
@@ -270,6 +286,7 @@ def ingest_new_events(home: DataDir) -> None:
 @_reset_offsets_option
 @click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@_own_lineage_option
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
 @lake_option
@@ -284,6 +301,7 @@ def pipeline_stream(  # noqa: PLR0913
     must_reset: bool,
     metrics_port: int | None,
     metrics_host: str,
+    has_own_lineage: bool,
     is_child: bool,
     as_json: bool,
     home: DataDir,
@@ -316,9 +334,12 @@ def pipeline_stream(  # noqa: PLR0913
             check_ready = partial(_check_started, is_started)
             port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port, check_ready))
             stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
+        own_lineage = _own_lineage(home, "stream", is_enabled=has_own_lineage)
+        listeners: tuple[BatchListener, ...] = (*metrics, *own_lineage)
         pipeline = stack.enter_context(
-            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics), source=source)
+            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=listeners, source=source)
         )
+        stack.enter_context(_reported(own_lineage))
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, lambda *_: stop.set())
         progress("Ingesting events; Ctrl-C stops")
@@ -468,6 +489,38 @@ def pipeline_replay(reason: str | None, kafka: KafkaConfig | None, home: DataDir
     from clew.pipeline.reprocess import replay_rejected_events
 
     return replay_rejected_events(home, reason)
+
+
+def _own_lineage(home: DataDir, kind: JobKind, *, is_enabled: bool) -> list[OwnLineage]:
+    """Return a list of one OwnLineage, or an empty list."""
+    if not is_enabled:
+        return []
+    from clew.pipeline.own_lineage import OwnLineage
+
+    return [OwnLineage(home, kind)]
+
+
+@contextmanager
+def _reported(own_lineage: Sequence[OwnLineage]) -> Iterator[None]:
+    """Report the batches of a block, and its error, as a run of the pipeline."""
+    try:
+        yield
+    except ClewError as error:
+        for item in own_lineage:
+            item.emit(error)
+        raise
+    for item in own_lineage:
+        item.emit()
+
+
+def _import_if_unlocked(home: DataDir, kafka: KafkaConfig | None) -> bool:
+    """Import event files; return False if a collector holds the log, which imports them."""
+    try:
+        with _open_appender(home, kafka) as log:
+            import_streams(home.streams, log)
+    except LogLockedError:
+        return False
+    return True
 
 
 def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, on_progress: OnImportProgress) -> None:
