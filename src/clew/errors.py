@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from traceback import walk_tb
 
 # Of pyarrow and deltalake, for files that cannot be read; not by class, so that nothing heavy is imported.
+_QUERY_ERROR = re.compile("Parquet (argument )?error|Object Store error|ParquetError")
 _DAMAGE_ERRORS = frozenset({"DeltaError", "DeltaProtocolError", "TableNotFoundError"})
 
 
@@ -15,6 +17,9 @@ def is_damaged_file_error(error: BaseException) -> bool:
         return type(error).__name__ in _DAMAGE_ERRORS
     if module == "pyarrow":
         return type(error).__name__ == "ArrowInvalid" and "parquet" in str(error).lower()
+    if type(error) is Exception:
+        # Raised by QueryBuilder of deltalake, in Rust.
+        return _QUERY_ERROR.search(str(error)) is not None
     if not isinstance(error, OSError):
         return False
     # The file is missing, or its compressed pages are damaged.

@@ -314,6 +314,18 @@ SECURITY_TESTS = {
         "test_data_dir.py::test_only_the_owner_can_read_a_data_directory",
         "test_data_dir.py::test_keeps_the_mode_of_an_existing_folder",
         "cli/test_main.py::test_files_in_the_data_directory_are_private",
+        "query/graph/test_nodes.py::test_only_the_owner_can_read_the_file",
+        "query/test_search.py::test_only_the_owner_can_read_the_search_index",
+    ],
+    "guessed keys": [
+        "server/test_auth_keys.py::test_rejects_invalid_keys",
+        "api/test_middleware.py::test_failed_logins_are_limited_by_address",
+    ],
+    "a process that is killed": [
+        "pipeline/test_repair.py::test_repairs_a_table_from_the_log",
+        "pipeline/test_repair.py::test_repairs_damaged_pages",
+        "pipeline/test_workers.py::test_a_flipped_bit_costs_one_record_at_most",
+        "query/graph/test_nodes.py::test_a_damaged_file_is_not_used",
     ],
     "eavesdropping": ["api/test_middleware.py::test_cookies_are_secure_with_tls"],
     "a web page that resolves": [

@@ -140,7 +140,7 @@ class AuthMiddleware:
             try:
                 handle = self._login_handlers.get((request.method, connection["path"]))
                 app = await (self._choose_app(request) if handle is None else handle(request))
-            except (UnauthenticatedError, ForbiddenError, RateLimitedError) as error:
+            except ClewError as error:
                 app = _error_response(request, error)
             await app(connection, receive, send)
             return
@@ -184,6 +184,25 @@ class AuthMiddleware:
             return self._limited.get(principal.namespaces)
         _require_unrestricted(principal)
         return self._app
+
+
+class RequireKeyMiddleware:
+    """Requires a key with the scope read for all requests of an application that shows everything."""
+
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+        self._app = app
+        self._authenticator = authenticator
+
+    async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
+        """Authenticate a request and pass it on."""
+        app = self._app
+        if connection["type"] == "http":
+            request = Request(connection, receive)
+            try:
+                _require_unrestricted(await self._authenticator.authenticate(request, Scope.READ))
+            except ClewError as error:
+                app = _error_response(request, error)
+        await app(connection, receive, send)
 
 
 _MAX_LOGIN_BYTES = 16 << 10
@@ -237,7 +256,7 @@ def _require_unrestricted(principal: Principal) -> None:
     # Annotations have no namespace.
     if not principal.is_unrestricted:
         hint = "Ask the administrator for a key without --namespace."
-        raise ForbiddenError(f"{principal.name} is limited to namespaces; changes need an unrestricted key.", hint=hint)
+        raise ForbiddenError(f"{principal.name} is limited to namespaces; this needs an unrestricted key.", hint=hint)
 
 
 def _error_response(request: Request, error: ClewError) -> ASGIApp:
@@ -246,7 +265,9 @@ def _error_response(request: Request, error: ClewError) -> ASGIApp:
         response.headers["retry-after"] = str(error.retry_after)
         return response
     is_unauthenticated = isinstance(error, UnauthenticatedError)
-    response = problem_response(request, 401 if is_unauthenticated else 403, error.message, error.hint or "")
+    # Other errors: the key file or the identity provider cannot be read.
+    status = 401 if is_unauthenticated else 403 if isinstance(error, ForbiddenError) else 503
+    response = problem_response(request, status, error.message, error.hint or "")
     if is_unauthenticated:
         response.headers.update(CHALLENGE)
     return response

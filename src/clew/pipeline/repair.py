@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote
@@ -43,7 +44,7 @@ from clew.lake.schemas import (
     SOURCE_TABLES,
     Table,
 )
-from clew.lake.storage import open_parquet, open_storage, table_names
+from clew.lake.storage import DELTA_LOG_DIR, open_parquet, open_storage, table_names
 from clew.pipeline.checkpoint import Checkpoint, read_ranges
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.preflight import find_missing_batch, read_checkpoint_lake_id
@@ -89,10 +90,7 @@ def find_lake_damage(home: DataDir) -> str | None:
     lake_id = read_checkpoint_lake_id(checkpoint)
     if lake_id in {None, manifest.id} or not checkpoint.stored_app_id:
         return None
-    try:
-        has_batches = Lake(home.lake).last_batch(checkpoint.stored_app_id) >= 0
-    except (DeltaError, OSError):
-        return None
+    has_batches = _last_readable_batch(Lake(home.lake), checkpoint.stored_app_id) >= 0
     return f"The manifest of the lake {home.lake} has another id than the checkpoint." if has_batches else None
 
 
@@ -100,9 +98,40 @@ def find_table_damage(home: DataDir, name: str, level: CheckLevel) -> TableDamag
     """Find the damage of a table: files that are missing or damaged, or a commit that is missing."""
     damage = find_damage(home.lake / name, level)
     if damage is None and name in EVENT_TABLE_NAMES:
-        message = find_missing_batch(Checkpoint(home.checkpoint), Lake(home.lake), name)
+        checkpoint, lake = Checkpoint(home.checkpoint), Lake(home.lake)
+        message = find_missing_batch(checkpoint, lake, name) or _find_uncommitted_file(checkpoint, lake, name)
         return None if message is None else TableDamage(message)
     return damage
+
+
+def _find_uncommitted_file(checkpoint: Checkpoint, lake: Lake, name: str) -> str | None:
+    """Return that a table lacks a batch that other tables have, and has a file that is newer than its last commit."""
+    app_id = checkpoint.stored_app_id
+    last = _last_readable_batch(lake, app_id) if app_id else -1
+    # A batch that is not committed in the checkpoint is repeated.
+    if last < 0 or last > checkpoint.last_committed_batch or lake.last_batch(app_id, [name]) >= last:
+        return None
+    folder = lake.root / name
+    committed_at = max((file.written_at for file in open_storage(folder / DELTA_LOG_DIR).list_files()), default=0.0)
+    committed = {path.rpartition("/")[2] for path in lake.files(name)}
+    is_missing = any(
+        file.written_at > committed_at and file.name.endswith(".parquet") and file.name not in committed
+        for file in open_storage(folder).list_files()
+    )
+    return (
+        f"The table {folder} has files that are newer than its last commit: a commit is missing."
+        if is_missing
+        else None
+    )
+
+
+def _last_readable_batch(lake: Lake, app_id: str) -> int:
+    """Return the number of the last batch of the tables that are not damaged."""
+    last = -1
+    for name in EVENT_TABLE_NAMES:
+        with suppress(DeltaError, OSError):
+            last = max(last, lake.last_batch(app_id, [name]))
+    return last
 
 
 def repair_lake(home: DataDir, on_progress: ProgressCallback = no_progress) -> list[TableRepair]:

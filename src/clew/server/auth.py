@@ -169,6 +169,9 @@ def _file_signature(path: Path) -> _FileSignature | None:
         status = path.stat()
     except FileNotFoundError:
         return None
+    except OSError:
+        # Unlike the signature of any file: reading it reports the error.
+        return 0, 0, -1
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 

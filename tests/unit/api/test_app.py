@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import SchemaMismatchError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -117,9 +118,30 @@ def test_a_damaged_file_of_the_lake_is_503(tmp_path: Path) -> None:
     assert "clew doctor --repair" in response.json()["detail"]
 
 
+@pytest.mark.parametrize("damage", ["zeroed", "missing", "folder"])
+def test_a_query_of_a_damaged_file_is_503(damage: str, tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"a": [1, 2]}))
+    (path,) = tmp_path.glob("*.parquet")
+    size = path.stat().st_size
+    path.unlink()
+    if damage == "zeroed":
+        path.write_bytes(bytes(size))
+    elif damage == "folder":
+        path.mkdir()
+
+    def fail(_: Request) -> Response:
+        QueryBuilder().register("t", DeltaTable(tmp_path)).execute("select * from t").read_all()
+        return Response()
+
+    app = create_app([Route("/api/v2/failing", fail)])
+    response = TestClient(app, raise_server_exceptions=False).get("/api/v2/failing")
+    assert (response.status_code, response.json()["title"]) == (503, "The lake cannot be read.")
+
+
 @pytest.mark.parametrize(
     "error",
     [
+        Exception("a defect"),
         pa.ArrowInvalid("Casting from timestamp[us] would lose data"),
         pa.ArrowNotImplementedError("no kernel"),
         pa.ArrowKeyError("no column"),

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from clew.api.app import CollectorDispatch
-from clew.api.middleware import AuthMiddleware
+from clew.api.middleware import AuthMiddleware, RequireKeyMiddleware
 from clew.server.auth import Authenticator, KeyFile, Scope
 
 PATHS = ("/", "/api/v1/namespaces")
@@ -119,6 +119,18 @@ def test_an_invalid_login_sets_no_cookie(body: bytes, status: int, keys: KeyFile
     assert (response.status_code, response.headers.get_list("set-cookie")) == (status, [])
 
 
+def test_an_application_without_limits_needs_an_unrestricted_read_key(keys: KeyFile) -> None:
+    app: Any = RequireKeyMiddleware(Starlette(routes=[Route("/mcp", echo_method)]), Authenticator(keys))
+    client = TestClient(app)
+    statuses = []
+    for number, (scope, namespaces) in enumerate([(Scope.READ, []), (Scope.WRITE, []), (Scope.READ, ["shop"])]):
+        key = keys.add(str(number), [scope], namespaces)
+        statuses.append(client.get("/mcp", headers={"authorization": f"Bearer {key}"}).status_code)
+    assert statuses == [200, 403, 403]
+    assert client.get("/mcp").status_code == 401
+    assert client.get("/elsewhere").status_code == 401
+
+
 def test_failed_logins_are_limited_by_address(keys: KeyFile) -> None:
     app: Any = AuthMiddleware(Starlette(routes=[Route(path, echo_method) for path in PATHS]), Authenticator(keys))
     key, client = keys.add("someone", [Scope.READ], []), TestClient(app)
@@ -132,6 +144,23 @@ def test_failed_logins_are_limited_by_address(keys: KeyFile) -> None:
     client.cookies.clear()
     assert client.get("/api/v1/namespaces", headers={"authorization": f"Bearer {key}"}).status_code == 200
     assert log_in(TestClient(app, client=("192.0.2.1", 1)), key).status_code == 204
+
+
+@pytest.mark.parametrize("damage", ["garbage", "folder", "loop"])
+def test_a_damaged_key_file_is_503(damage: str, keys: KeyFile) -> None:
+    app: Any = AuthMiddleware(Starlette(routes=[Route(path, echo_method) for path in PATHS]), Authenticator(keys))
+    headers, client = {"authorization": f"Bearer {keys.add('someone', [Scope.READ], [])}"}, TestClient(app)
+    assert client.get("/api/v1/namespaces", headers=headers).status_code == 200
+    path = keys._path
+    path.unlink()
+    if damage == "garbage":
+        path.write_bytes(b"\xff" * 100)
+    elif damage == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path)
+    for response in (client.get("/api/v1/namespaces", headers=headers), log_in(client, "clew_a_b")):
+        assert (response.status_code, response.json()["title"][:25]) == (503, "Cannot read the API keys ")
 
 
 def test_a_write_key_cannot_log_in(keys: KeyFile, client: TestClient) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
@@ -20,6 +21,7 @@ from clew.cli.commands.servers import mcp_command
 from clew.errors import UsageError
 from clew.mcp.server import create_server
 from clew.query.context import QueryResources, sidecar_path
+from clew.server.auth import KeyFile, Scope
 
 TOOLS = set(
     "search describe upstream downstream column_path path_between list_runs diff_runs explain_cell impact".split()
@@ -278,10 +280,32 @@ def test_sigint_stops_the_server(shop: Path) -> None:
         assert server.wait(timeout=20) == -signal.SIGINT
 
 
-def test_port_requires_http(shop: Path) -> None:
-    result = CliRunner().invoke(mcp_command, ["--port", "1", "--home", str(shop.parent)])
+def test_serves_over_http_with_keys(shop: Path) -> None:
+    key = KeyFile(shop.parent / "keys.json").add("agent", [Scope.READ])
+    command = [sys.executable, "-m", "clew", "mcp", "--http", "--require-key", "--port", "0", "--home"]
+    with subprocess.Popen([*command, str(shop.parent)], stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            (address,) = re.findall(r"http://\S+/mcp", server.stderr.readline())
+            ping: Any = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            accept = {"accept": "application/json, text/event-stream"}
+            statuses = [
+                requests.post(address, json=ping, headers={**accept, **headers}, timeout=20).status_code
+                for headers in ({}, {"authorization": "Bearer clew_wrong"}, {"authorization": f"Bearer {key}"})
+            ]
+            assert statuses == [401, 401, 200]
+            health = address.removesuffix("/mcp") + "/healthz"
+            assert requests.get(health, timeout=20).status_code == 200
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+@pytest.mark.parametrize("options", [["--port", "1"], ["--require-key"]])
+def test_options_of_http_require_http(options: list[str], shop: Path) -> None:
+    result = CliRunner().invoke(mcp_command, [*options, "--home", str(shop.parent)])
     assert isinstance(result.exception, UsageError)
-    assert "requires --http" in str(result.exception)
+    assert f"{options[0]} requires --http" in str(result.exception)
 
 
 def test_search_returns_ids_for_other_tools(shop: Path) -> None:

@@ -17,7 +17,7 @@ from clew.events.streams import Stream
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.backup import create_backup, read_backup, restore_backup
-from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.checkpoint import Checkpoint, SourceOffset
 
 APP_ID = "clew-app"
 EVENTS, FACETS = "lineage_events", "run_facets"
@@ -45,11 +45,11 @@ def home(tmp_path: Path) -> DataDir:
     Lake(home.lake).create_or_validate()
     checkpoint = Checkpoint(home.checkpoint)
     with LogWriter(home.log) as log:
-        checkpoint.restart(0)
+        checkpoint.restart(SourceOffset(0))
         (home.checkpoint / "app").write_text(APP_ID)
         for number in range(3):
             log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b'{"number": %d}' % number)])
-            checkpoint._write_offset(number, log.position)
+            checkpoint._write_offset(number, SourceOffset(log.position))
     checkpoint.record_reindex()
     with IndexWriter(home.index):
         pass

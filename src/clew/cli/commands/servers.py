@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 
@@ -152,26 +152,32 @@ _MCP_PATH = "/mcp"
 
 
 @click.command("mcp")
+@click.option("--require-key", "is_key_required", is_flag=True, help="With --http: require an API key, also locally.")
 @click.option("--http", "is_http", is_flag=True, help="Listen on a local port instead of stdin and stdout.")
 @click.option(
     "--port", type=int, default=None, help=f"Port for --http; 0 picks a free one. Default: {_DEFAULT_MCP_PORT}."
 )
 @index_option
-def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa: FBT001
+def mcp_command(is_http: bool, is_key_required: bool, port: int | None, home: DataDir) -> None:  # noqa: FBT001
     """Run an MCP server with read-only tools for AI agents.
 
     Agents start it themselves; add it to their configuration:
 
         {"command": "clew", "args": ["mcp"]}
+
+    It reads the data directory with the rights of its user. With --http, it listens on 127.0.0.1; with --require-key,
+    agents send a key of `clew keys add NAME --scope read` as `Authorization: Bearer KEY`.
     """
     from clew.mcp.server import create_server
 
     server = create_server(home.index, home.lake)
     if is_http:
-        _serve_http(server, home.index, _DEFAULT_MCP_PORT if port is None else port)
+        keys = KeyFile(home.keys) if is_key_required else None
+        _serve_http(server, home.index, _DEFAULT_MCP_PORT if port is None else port, keys)
         return
-    if port is not None:
-        raise UsageError(f"--port {port} requires --http.", hint="Pass --http as well, or omit --port.")
+    if port is not None or is_key_required:
+        option = "--require-key" if port is None else "--port"
+        raise UsageError(f"{option} requires --http.", hint=f"Pass --http as well, or omit {option}.")
     if sys.stdin.isatty():
         stderr_console().print(
             "Waiting for an MCP client on stdin (Ctrl-C stops). Agents start this command themselves."
@@ -181,12 +187,12 @@ def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa
     server.run("stdio")
 
 
-def _serve_http(server: MCPServer[None], index: IndexLocation, port: int) -> None:
+def _serve_http(server: MCPServer[None], index: IndexLocation, port: int, keys: KeyFile | None) -> None:
     import uvicorn
 
     # Stateless: calls share nothing. The SDK rejects requests with another Host header.
     app = server.streamable_http_app(streamable_http_path=_MCP_PATH, stateless_http=True, host=_MCP_HOST)
-    measured = _add_monitoring(app, index)
+    measured = _add_monitoring(app, index, keys)
     with listen(_MCP_HOST, port) as listener:
         stderr_console().print(
             f"Serving MCP on {listener_url(listener).rstrip('/')}{_MCP_PATH} (Ctrl-C stops)", markup=False
@@ -194,26 +200,33 @@ def _serve_http(server: MCPServer[None], index: IndexLocation, port: int) -> Non
         uvicorn.Server(uvicorn.Config(measured, log_level="warning", access_log=False)).run(sockets=[listener])
 
 
-def _add_monitoring(app: Starlette, index: IndexLocation) -> ASGIApp:
-    """Add `/healthz`, `/readyz` and `/metrics`, if the extra `server` is installed."""
-    from starlette.routing import Route
+def _add_monitoring(app: Starlette, index: IndexLocation, keys: KeyFile | None) -> ASGIApp:
+    """Require keys, and add `/healthz`, `/readyz` and `/metrics` if the extra `server` is installed."""
+    from starlette.applications import Starlette
+    from starlette.routing import Mount, Route
 
+    from clew.server.auth import Authenticator
+
+    # Without keys it listens on loopback only, so no key is needed.
+    authenticator, protected = Authenticator(keys), cast("ASGIApp", app)
+    if keys is not None:
+        from clew.api.middleware import RequireKeyMiddleware
+
+        protected = RequireKeyMiddleware(app, authenticator)
     try:
         from clew.api.metrics import IndexMetrics
         from clew.server.metrics import ResponseMetrics, create_registry, monitoring_routes
         from clew.server.run import healthz
     except ModuleNotFoundError:
-        return app
-    from clew.server.auth import Authenticator
-
+        return protected
     index_metrics, responses = IndexMetrics(index), ResponseMetrics()
     registry = create_registry(responses, index_metrics)
-    # It listens on loopback only, so no key is needed.
-    app.router.routes += [
+    routes = [
         Route("/healthz", healthz),
-        *monitoring_routes(registry, Authenticator(), index_metrics.check_ready),
+        *monitoring_routes(registry, authenticator, index_metrics.check_ready),
+        Mount("/", protected),
     ]
-    return responses.measure(app)
+    return responses.measure(Starlette(routes=routes, lifespan=app.router.lifespan_context))
 
 
 @click.group("keys")
