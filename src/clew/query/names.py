@@ -11,8 +11,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from clew.errors import ClewError, MalformedError, UsageError
-from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunRecord
 from clew.query.graph.nodes import Column, Node, NodeKind
 from clew.query.model import DatasetName, Field, parse_fields
 

@@ -13,8 +13,9 @@ from msgspec import Struct, structs
 from clew.index.backends.base import Row
 from clew.index.encoding import split_key
 from clew.index.queries import recent_changes
-from clew.index.queries.entities import Name, RunRecord
+from clew.index.queries.entities import Name
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunRecord
 from clew.query.context import QueryResources
 from clew.query.entities.datasets import load_schemas
 from clew.query.entities.model import AssertionResult, VersionCache, VersionRecord, key_uuid

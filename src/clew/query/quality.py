@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from clew.events.facets import METRICS_FACET, QualityAssertion, as_int64, decode_facet
 from clew.index.backends.base import Row
-from clew.index.queries.entities import Name, QualityRecord
+from clew.index.queries.entities import Name
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import QualityRecord
 from clew.query.entities.model import AssertionResult, SchemaField
 from clew.query.model import DatasetName, Field, from_epoch_micros, parse_fields
 

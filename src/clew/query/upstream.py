@@ -8,9 +8,9 @@ from msgspec import Struct, structs
 
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import NOW, LatestAssertion, Position, latest_assertions
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import AssertedEdge
 from clew.query.graph.column_graph import AdjacentColumn, to_transformation
 from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import UNLIMITED, traverse_columns

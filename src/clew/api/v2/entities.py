@@ -19,8 +19,9 @@ from clew.api.v2.operation import (
 )
 from clew.errors import MalformedError
 from clew.index.backends.base import Row
-from clew.index.queries.entities import Name, RunRecord
+from clew.index.queries.entities import Name
 from clew.index.queries.lists import EntityFilter, EntityTable
+from clew.index.queries.records import RunRecord
 from clew.query.diff import RunDiff, VersionDiff
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.facets import find_facets, find_run_facets, get_facet_history

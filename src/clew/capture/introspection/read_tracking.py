@@ -22,7 +22,7 @@ from clew.capture.introspection.bytecode import (
     statement_at,
     store_target_span,
 )
-from clew.capture.introspection.user_code import is_user_code
+from clew.capture.introspection.user_code import is_user_code, read_locals
 from clew.capture.lineage.frame_version import get_state
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _merge_reads(reads: list[Provenance | FrameVersion]) -> Provenance:
 
 def _name_lookup(frame: FrameType) -> Callable[[str], Any]:
     """Return a function that returns the value of a local or global name; None if there is none."""
-    # Once: f_locals of a function is rebuilt on each access.
-    local_names, global_names = frame.f_locals, frame.f_globals
+    # Once: the locals of a function are copied on each access.
+    local_names, global_names = read_locals(frame), frame.f_globals
     return lambda name: local_names[name] if name in local_names else global_names.get(name)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -67,6 +68,25 @@ class ReentrancyGuard(threading.local):
 
 
 guard = ReentrancyGuard()
+
+
+# References to the dictionary of locals: of the frame, of the variable and of the argument of getrefcount.
+_UNSHARED = 3
+
+
+def read_locals(frame: FrameType) -> dict[str, Any]:
+    """Return the local variables of a frame, which does not keep their values alive.
+
+    Before Python 3.13, the frame of a function keeps the dictionary of its locals until it ends, also deleted values.
+    """
+    names = frame.f_locals
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return names
+    copied = dict(names)
+    # The same dictionary is the result of `locals()`: it is not cleared if the user has it.
+    if sys.version_info < (3, 13) and sys.getrefcount(names) <= _UNSHARED:
+        names.clear()
+    return copied
 
 
 def strip_frame(error: BaseException, count: int = 1) -> None:

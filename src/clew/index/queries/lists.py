@@ -10,7 +10,8 @@ from msgspec import Struct
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS, IS_LIKE, like_pattern
-from clew.index.queries.entities import EntityQueries, Name, RunRecord, to_json_array
+from clew.index.queries.entities import EntityQueries, Name, to_json_array
+from clew.index.queries.records import RunRecord
 
 # Frames, cells and operations of notebooks: there are thousands, and they are shown with their run.
 _IS_FRAME = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"

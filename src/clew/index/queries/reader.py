@@ -10,8 +10,9 @@ from zlib import crc32
 from clew.index.backends.base import Row
 from clew.index.encoding import DATASETS, split_key
 from clew.index.queries.connection import ALIASES_CTE
-from clew.index.queries.entities import NO_LIMIT, AssertedEdge, Facets, KeyedQuery, Name
+from clew.index.queries.entities import NO_LIMIT, Facets, KeyedQuery, Name
 from clew.index.queries.lists import PageQueries
+from clew.index.queries.records import AssertedEdge
 from clew.index.visibility import HIDDEN_EDGE_SET, HIDDEN_EDGES, VISIBLE_EDGES
 
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"

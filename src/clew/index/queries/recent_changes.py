@@ -7,8 +7,9 @@ from typing import Final
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import IS_ANNOTATIONS
-from clew.index.queries.entities import IS_TOP_LEVEL, REQUESTED_NAMES, Name, RunRecord, to_json_array
+from clew.index.queries.entities import IS_TOP_LEVEL, REQUESTED_NAMES, Name, to_json_array
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunRecord
 
 # In-memory frames of notebooks get another schema with each statement; charts and models have none.
 _IS_STORED = f"dataset_namespace != '{NOTEBOOK_NAMESPACE}'"

@@ -54,7 +54,7 @@ class TagAnnotation(Struct, frozen=True):
         return TagAnnotation(_without(self.added, tagged), tuple(dict.fromkeys((*self.removed, tagged))))
 
 
-class NamespaceAnnotation(Struct, frozen=True):
+class NamespaceAnnotation(Struct, frozen=True, omit_defaults=True):
     """Owner and description of a namespace, and the times of the first and the last change."""
 
     owner: str
@@ -63,7 +63,7 @@ class NamespaceAnnotation(Struct, frozen=True):
     updated_at: datetime | None = None
 
 
-class SourceAnnotation(Struct, frozen=True):
+class SourceAnnotation(Struct, frozen=True, omit_defaults=True):
     """A data source defined by a user, and the times of the first and the last change."""
 
     type: str

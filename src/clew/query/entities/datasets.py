@@ -13,9 +13,10 @@ from msgspec import Raw
 
 from clew.events.facets import FacetOrder, Tag, cached_by_bytes, decode_facet, get_str
 from clew.index.encoding import DELETED, StoredFacet, dataset_key, merge_facets
-from clew.index.queries.entities import AssertedEdge, DatasetRecord, Facets, Name
+from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import AssertedEdge, DatasetRecord
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogDataset,

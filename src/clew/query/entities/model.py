@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from clew.events.facets import Tag
 from clew.index.encoding import entity_key
-from clew.index.queries.entities import Facets, Name, RunRecord
+from clew.index.queries.entities import Facets, Name
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunRecord
 from clew.query.model import DatasetName, State, Transformation, from_epoch_micros
 
 

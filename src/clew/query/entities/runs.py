@@ -14,13 +14,9 @@ from msgspec import Struct
 from clew.events.facets import decode_facet, get_str
 from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
-from clew.index.queries.entities import (
-    Facets,
-    Name,
-    RunIoRecord,
-    RunRecord,
-)
+from clew.index.queries.entities import Facets, Name
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunIoRecord, RunRecord
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogJob,

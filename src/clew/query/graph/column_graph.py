@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR, entity_key
-from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import (
     NOW,
     LatestAssertion,
@@ -21,6 +20,7 @@ from clew.index.queries.lineage import (
     latest_assertions,
 )
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import AssertedEdge
 from clew.query.graph.job_graph import LookupBudget
 from clew.query.graph.nodes import (
     ArrayGraph,

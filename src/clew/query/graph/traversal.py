@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from clew.index.queries.entities import RunIoRecord, RunRecord
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunIoRecord, RunRecord
 from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.nodes import Column
 from clew.query.graph.view import JobGraphView, RollUp

@@ -14,9 +14,9 @@ from clew.data_dir import LakeLocation
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
-from clew.index.queries.entities import RunRecord
 from clew.index.queries.lists import EntityFilter
 from clew.index.queries.reader import IndexReader
+from clew.index.queries.records import RunRecord
 from clew.index.visibility import NameMask
 from clew.lake.history import prefix_condition, quote_literal
 from clew.lake.storage import open_storage

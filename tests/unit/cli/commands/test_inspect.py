@@ -42,6 +42,7 @@ def test_config_shows_values_and_sources(tmp_path: Path, monkeypatch: pytest.Mon
     settings = json.loads(invoke("config", "--master", "local[1]", "--json").stdout)
     assert {setting["name"]: (setting["value"], setting["source"]) for setting in settings} == {
         "home": (str(tmp_path / "lineage"), str(tmp_path / "clew.toml")),
+        "kafka_config": (None, "default"),
         "lake": (str(tmp_path / "lineage" / "lake"), "default"),
         "index": ("postgresql://me@db/clew", "CLEW_INDEX"),
         "invalid_events": ("reject", "default"),

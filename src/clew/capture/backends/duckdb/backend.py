@@ -33,7 +33,7 @@ from clew.capture.backends.sql_query import (
     record_fetch,
     referenced_frames,
 )
-from clew.capture.introspection.user_code import guard, strip_frame, tracing_suppressed
+from clew.capture.introspection.user_code import guard, read_locals, strip_frame, tracing_suppressed
 from clew.capture.lineage.datasets import ExternalDataset, attached_table, memory_name, qualify_table
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import IdentityEdges, OperationRecord
@@ -270,7 +270,7 @@ def _call_in_scope(original: Any, frame: FrameType, /, *args: Any, **kwargs: Any
     try:
         call = functools.partial(original, *args, **kwargs)
         with tracing_suppressed():
-            return eval(_CALL_CODE, frame.f_globals, {**frame.f_locals, "_clew_call": call})  # noqa: S307 - a constant expression
+            return eval(_CALL_CODE, frame.f_globals, {**read_locals(frame), "_clew_call": call})  # noqa: S307 - a constant expression
     except BaseException as error:
         # This function, and the expression.
         strip_frame(error, 2)
@@ -315,7 +315,7 @@ def _run_statements(call: Call) -> Query | None:
         BACKEND.state_of(connection).current = use[1].lower()
     frames: dict[str, FrameVersion] = {}
     if _is_duckdb(connection):
-        names = ChainMap(dict(call.caller.f_locals), call.caller.f_globals)
+        names = ChainMap(read_locals(call.caller), call.caller.f_globals)
         frames = {**referenced_frames(text, names), **BACKEND.state_of(connection).frames}
     database = call.pre_state or connection_database(connection, text, frames)
     return StatementRecorder(call, BACKEND.name, connection, database, frames).run(text)

@@ -36,6 +36,7 @@ from clew.capture.backends.pandas.state import (
     provenance_or_empty,
 )
 from clew.capture.introspection.read_tracking import reads_defining, record_read, scalar_sources_of_name
+from clew.capture.introspection.user_code import read_locals
 from clew.capture.lineage.frame_version import column_labels
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import (
@@ -151,7 +152,7 @@ def _statement_inputs(
 def _variable_provenance(call: Call, variable: VariableRead) -> Provenance:
     name = variable.name
     local_dict = call.kwargs.get("local_dict") or {}
-    value = local_dict.get(name, call.caller.f_locals.get(name, call.caller.f_globals.get(name)))
+    value = local_dict.get(name, read_locals(call.caller).get(name, call.caller.f_globals.get(name)))
     if isinstance(value, pd.DataFrame) and variable.item is not None:
         version = current_version(value)
         if version.has(variable.item):

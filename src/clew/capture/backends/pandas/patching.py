@@ -17,7 +17,7 @@ from pandas.errors import ChainedAssignmentError
 from clew.capture.backends.base import Patch, Patcher, Tracing
 from clew.capture.backends.pandas.call import record_value
 from clew.capture.environments.session import Repetition, current_execution
-from clew.capture.introspection.user_code import guard, strip_frame
+from clew.capture.introspection.user_code import guard, read_locals, strip_frame
 from clew.capture.lineage.frame_version import STATE_ATTR
 from clew.capture.lineage.provenance import scalar_provenance
 
@@ -52,7 +52,7 @@ _SETITEM_OPCODES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE
 
 
 def _is_local(value: Any, caller: Any) -> bool:
-    return any(local is value for local in caller.f_locals.values())
+    return any(local is value for local in read_locals(caller).values())
 
 
 def warn_chained_setitem(references: int, receiver: Any, caller: Any) -> None:

@@ -37,6 +37,7 @@ from clew.capture.diagnostics import record_error
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
 from clew.capture.introspection.bytecode import literal_sequences
 from clew.capture.introspection.read_tracking import has_reads, record_read, record_scalar, scalar_sources
+from clew.capture.introspection.user_code import read_locals
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -312,7 +313,7 @@ def _trace_parts(call: Call) -> None:
 def _record_sql(call: Call, tables: dict[str, Any]) -> None:
     """Record a query over frames; those of variables are looked up by name."""
     text = call.first_argument()
-    names = ChainMap(tables, dict(call.caller.f_locals), call.caller.f_globals)
+    names = ChainMap(tables, read_locals(call.caller), call.caller.f_globals)
     frames = {word: names[word] for word in set(re.findall(r"\w+", str(text))) if word in names}
     frames = {name: frame for name, frame in frames.items() if is_frame(frame)}
     _record_created(call, list(frames.values()), "sql", (text, list(frames)), {})
