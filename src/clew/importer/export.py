@@ -96,7 +96,7 @@ def _window_events(lake: Lake, window: ValueRange) -> Iterator[bytes]:
         condition = window.filter()
         if table is LINEAGE_EVENTS:
             names = (("dataset_namespace", ANNOTATIONS_NAMESPACE), ("dataset_name", ANNOTATIONS_NAME))
-            is_annotation = [pc.fill_null(pc.field(column) == name, fill_value=False) for column, name in names]
+            is_annotation = [pc.coalesce(pc.field(column) == name, pc.scalar(value=False)) for column, name in names]
             condition &= ~(is_annotation[0] & is_annotation[1])
         parts.append(scan_range(lake, table, window).to_table(columns=["seq", "event"], filter=condition))
     for row in iter_by_seq(pa.concat_tables(parts)) if parts else ():

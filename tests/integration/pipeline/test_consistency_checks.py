@@ -20,6 +20,8 @@ from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.reprocess import rebuild_index
 
+# Only the index needs them.
+PARENT_OF_JOB = {"parent_job_namespace", "parent_job_name", "parent_seq"}
 # Index query that corresponds to each table of the lake.
 INDEX_QUERIES = {
     "runs": "select * from all_runs",
@@ -54,7 +56,11 @@ def test_lake_table_equals_the_index(table: str, home: DataDir) -> None:
     delta = Lake(home.lake).table(table)
     assert delta is not None
     lake_rows = sorted(map(to_comparable, delta.to_pyarrow_table().to_pylist()))
-    index_rows = [dict(row) for row in connect_reader(home.index_file).execute(INDEX_QUERIES[table])]
+    omitted = PARENT_OF_JOB if table == "jobs" else set()
+    index_rows = [
+        {name: value for name, value in dict(row).items() if name not in omitted}
+        for row in connect_reader(home.index_file).execute(INDEX_QUERIES[table])
+    ]
     assert lake_rows
     assert sorted(map(to_comparable, index_rows)) == lake_rows
 
