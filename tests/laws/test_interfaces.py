@@ -354,7 +354,7 @@ def svg_edges(file: Path) -> list[tuple[str, str]]:
     direction=st.sampled_from(["upstream", "downstream", "both"]),
 )
 def test_client_and_exports_have_the_same_lineage(
-    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, name: str, direction: str
+    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, name: str, direction: Any
 ) -> None:
     with open_interfaces(events, has_symlinks=has_symlinks) as interfaces:
         table, _, column = name.partition(".")

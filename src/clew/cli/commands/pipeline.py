@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,8 @@ from clew.cli.options import (
     json_option,
     kafka_options,
     lake_option,
-    parse_age,
+    metrics_options,
+    require_age,
     spark_options,
 )
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
@@ -35,7 +36,7 @@ from clew.eventlog.segments import end_position
 from clew.eventlog.writer import LogLockedError, LogWriter
 from clew.events.decoding import RejectionReason
 from clew.events.facets import FacetOrder
-from clew.pipeline.checkpoint import Checkpoint, open_log
+from clew.pipeline.checkpoint import Checkpoint, open_log, open_log_or_topic
 from clew.pipeline.supervisor import exit_with_parent
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def parse_event_location(text: str) -> Path | BucketUrl:
 _WEEK_HOURS = 7 * 24
 _log_retention_option = click.option(
     "--log-retention",
-    type=parse_age,
+    type=require_age,
     metavar="AGE",
     help="Delete log segments older than this, such as 30d or 36h, once they are ingested.",
 )
@@ -203,7 +204,7 @@ def pipeline_run(  # noqa: PLR0913
         check_log_offsets(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         try:
-            with _open_appender(home, kafka) as log:
+            with open_log_or_topic(home, kafka) as log:
                 _import_notebook_events(home, log)
                 import_files([item for item in locations if isinstance(item, Path)], log, progress.step)
                 _import_objects(locations, log, progress.step)
@@ -284,8 +285,7 @@ def ingest_new_events(home: DataDir) -> None:
 @_log_retention_option
 @kafka_options
 @_reset_offsets_option
-@click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@metrics_options
 @_own_lineage_option
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
@@ -412,7 +412,7 @@ def _print_maintenance(result: MaintenanceResult) -> None:
 )
 @click.option(
     "--drop-older-than",
-    type=parse_age,
+    type=require_age,
     metavar="AGE",
     help="Delete events received longer ago than this, such as 90d or 36h. Not possible while a pipeline is running.",
 )
@@ -516,7 +516,7 @@ def _reported(own_lineage: Sequence[OwnLineage]) -> Iterator[None]:
 def _import_if_unlocked(home: DataDir, kafka: KafkaConfig | None) -> bool:
     """Import event files; return False if a collector holds the log, which imports them."""
     try:
-        with _open_appender(home, kafka) as log:
+        with open_log_or_topic(home, kafka) as log:
             import_streams(home.streams, log)
     except LogLockedError:
         return False
@@ -545,15 +545,6 @@ def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool)
     return TopicEvents(kafka, must_reset=must_reset)
 
 
-def _open_appender(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EventAppender]:
-    """Open what takes the place of the log."""
-    if kafka is None:
-        return open_log(home)
-    from clew.kafka.producer import TopicWriter
-
-    return TopicWriter(kafka, home.create().log)
-
-
 def _stream_importer(
     home: DataDir,
     kafka: KafkaConfig | None,
@@ -568,7 +559,7 @@ def _stream_importer(
         hint = "Pass s3://bucket/prefix, or import files with `clew pipeline run --from`."
         raise UsageError("`clew pipeline stream` does not watch files.", hint=hint)
     try:
-        log = stack.enter_context(_open_appender(home, kafka))
+        log = stack.enter_context(open_log_or_topic(home, kafka))
     except LogLockedError:
         if locations:
             raise
