@@ -18,7 +18,7 @@ from clew.lake.data_files import DataFile
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLES
 from clew.pipeline.checkpoint import RawOnlyRanges
-from clew.pipeline.event_source import LogEventReader
+from clew.pipeline.sources.event_source import LogEventReader
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import RETRY_HINT
 from clew.pipeline.spark.worker_daemon import trim_heap

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from clew.kafka.config import KafkaConfig
     from clew.lake.history import Rejection
     from clew.pipeline.checkpoint import BatchRecord
-    from clew.pipeline.event_source import EventSource
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
     from clew.pipeline.metrics import PipelineMetrics
     from clew.pipeline.own_lineage import JobKind, OwnLineage
     from clew.pipeline.pipeline import BatchListener
     from clew.pipeline.reprocess import BackfillProgress, ReplayStats
+    from clew.pipeline.sources.event_source import EventSource
     from clew.pipeline.status import PipelineStatus
 
 
@@ -483,7 +483,7 @@ def pipeline_replay(reason: str | None, kafka: KafkaConfig | None, home: DataDir
     them.
     """
     if kafka is not None:
-        from clew.pipeline.topic_source import replay_to_topic
+        from clew.pipeline.sources.topic_source import replay_to_topic
 
         return replay_to_topic(home, kafka, reason)
     from clew.pipeline.reprocess import replay_rejected_events
@@ -525,7 +525,7 @@ def _import_if_unlocked(home: DataDir, kafka: KafkaConfig | None) -> bool:
 
 def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, on_progress: OnImportProgress) -> None:
     if prefixes := [item for item in locations if isinstance(item, BucketUrl)]:
-        from clew.pipeline.object_import import ObjectImporter
+        from clew.pipeline.sources.object_import import ObjectImporter
 
         with ObjectImporter(prefixes, log) as importer:
             importer.import_all(on_progress)
@@ -533,14 +533,14 @@ def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, o
 
 def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool) -> EventSource:
     """Return the source of events; UsageError or ClewError if the checkpoint is of another one."""
-    from clew.pipeline.event_source import LOG
+    from clew.pipeline.sources.event_source import LOG
 
     if kafka is None:
         if must_reset:
             raise UsageError("--reset-offsets requires --kafka.", hint="Pass --kafka and --topic as well.")
         LOG.check_checkpoint(Checkpoint(home.checkpoint))
         return LOG
-    from clew.pipeline.topic_source import TopicEvents
+    from clew.pipeline.sources.topic_source import TopicEvents
 
     return TopicEvents(kafka, must_reset=must_reset)
 
@@ -583,7 +583,7 @@ def _object_poller(
 ) -> Callable[[], object]:
     if not locations:
         return lambda: None
-    from clew.pipeline.object_import import ObjectImporter
+    from clew.pipeline.sources.object_import import ObjectImporter
 
     prefixes = [item for item in locations if isinstance(item, BucketUrl)]
     importer = stack.enter_context(ObjectImporter(prefixes, log))
