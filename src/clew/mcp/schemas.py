@@ -94,6 +94,7 @@ class ImpactReply(BaseModel):
     affected_total: int
     direct_count: int = Field(description="affected datasets with derived values")
     indirect_count: int = Field(description="datasets affected only through filters, joins, groups or sorts")
+    is_in_memory: bool = Field(description="no file or table is affected, only the listed in-memory frames")
     is_truncated: bool
     next_cursor: NextCursor
 
@@ -248,7 +249,7 @@ class DatasetReply(BaseModel):
     is_deleted: bool
     columns: list[ColumnEntry]
     column_total: int
-    tags: list[str]
+    tags: list[str] = Field(description="tags of the dataset, and of columns as `column: tag`")
     written_by: list[str]
     read_by: list[str]
     tests: list[TestEntry] = Field(description="last results of data quality tests, failed ones first")
