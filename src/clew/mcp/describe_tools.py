@@ -8,7 +8,6 @@ from functools import cached_property
 
 import msgspec
 
-from clew.events.facets import Tag
 from clew.index.queries.entities import Name
 from clew.mcp.paging import (
     ToolReply,
@@ -380,6 +379,7 @@ def _format_value(value: object) -> str:
 
 
 def _dataset(dataset: CatalogDataset, entries: int) -> DatasetReply:
+    tags = [f"{tag.key}={tag.value}" if tag.value else tag.key for tag in dataset.tags[:_MAX_NAMES]]
     return DatasetReply(
         id=Node("dataset", dataset.namespace, dataset.name).id,
         description=_truncate_optional(dataset.description),
@@ -390,18 +390,13 @@ def _dataset(dataset: CatalogDataset, entries: int) -> DatasetReply:
             for field in dataset.fields[:entries]
         ],
         column_total=len(dataset.fields),
-        tags=list(map(_format_tag, dataset.tags[:_MAX_NAMES])),
+        tags=tags,
         written_by=_node_ids("job", dataset.written_by),
         read_by=_node_ids("job", dataset.read_by),
         tests=[_test_entry(result, dataset.names) for result in dataset.assertions[:_MAX_NAMES]],
         test_total=len(dataset.assertions),
         facets=sorted({*dataset.facets, *dataset.input_facets})[:_MAX_NAMES],
     )
-
-
-def _format_tag(tag: Tag) -> str:
-    text = f"{tag.key}={tag.value}" if tag.value else tag.key
-    return text if tag.field is None else f"{tag.field}: {text}"
 
 
 def _job(job: CatalogJob) -> JobReply:

@@ -249,7 +249,7 @@ class DatasetReply(BaseModel):
     is_deleted: bool
     columns: list[ColumnEntry]
     column_total: int
-    tags: list[str] = Field(description="tags of the dataset, and of columns as `column: tag`")
+    tags: list[str]
     written_by: list[str]
     read_by: list[str]
     tests: list[TestEntry] = Field(description="last results of data quality tests, failed ones first")
