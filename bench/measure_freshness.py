@@ -34,9 +34,9 @@ from clew.eventlog.segments import read_lines, split_ranges
 from clew.eventlog.writer import LogWriter
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
-from clew.pipeline.event_source import LOG, EventSource
 from clew.pipeline.maintenance import MaintenanceConfig
 from clew.pipeline.pipeline import open_pipeline
+from clew.pipeline.sources.event_source import LOG, EventSource
 
 _SECONDS = 60
 _APPEND_INTERVAL_SECONDS = 0.25

@@ -39,9 +39,9 @@ from clew.kafka.topics import TopicClient, as_json_partitions
 from clew.lake.event_rows import ReceivedEvent
 from clew.pipeline.checkpoint import POSITIONS_PER_OFFSET, SourceOffset
 from clew.pipeline.pipeline import open_pipeline
+from clew.pipeline.sources.topic_source import TopicEvents
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import build_session
-from clew.pipeline.topic_source import TopicEvents
 from clew.pipeline.workers import EventTask, TaskEvent
 
 _PARTITIONS = 4

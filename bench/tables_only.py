@@ -20,8 +20,8 @@ from clew.eventlog.segments import SegmentRange, split_ranges
 from clew.index.changes import ChangeSet
 from clew.index.writer import IndexWriter
 from clew.pipeline import ingest, workers
-from clew.pipeline.log_source import MAX_BYTES_PER_TASK
 from clew.pipeline.pipeline import Pipeline
+from clew.pipeline.sources.log_source import MAX_BYTES_PER_TASK
 from clew.pipeline.workers import EventTask, read_log_events
 
 _PROCESSES = 2

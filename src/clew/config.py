@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,11 +34,11 @@ class ResolvedSetting(NamedTuple):
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     "home": Setting("CLEW_HOME", is_path=True),
-    "kafka_config": Setting("CLEW_KAFKA_CONFIG", is_path=True),
     "lake": Setting("CLEW_LAKE", is_path=True),
     "index": Setting("CLEW_INDEX"),
     "invalid_events": Setting("CLEW_INVALID_EVENTS", "reject", choices=("reject", "accept")),
     "java": Setting("CLEW_JAVA", "auto", choices=("auto", "system", "bundled")),
+    "kafka_config": Setting("CLEW_KAFKA_CONFIG", is_path=True),
     "master": Setting("CLEW_MASTER", "local[2]"),
     "metrics": Setting("CLEW_METRICS", "all", choices=("all", "counts", "off")),
     "spec": Setting("CLEW_SPEC", is_path=True),
@@ -85,3 +87,13 @@ def _value(file: Path, name: str, value: Any) -> str:
         raise UsageError(f"Invalid value {value!r} for {name} in {file}.", hint=hint)
     is_relative = setting.is_path and "://" not in value and not value.startswith("~")
     return str(file.parent / value) if is_relative else value
+
+
+_AGE = re.compile(r"(\d{1,5})([mhd])")
+_AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def parse_age(text: str) -> timedelta | None:
+    """Parse an age such as `30m`, `36h` or `90d`; None for other texts."""
+    match = _AGE.fullmatch(text)
+    return None if match is None else timedelta(**{_AGE_UNITS[match[2]]: int(match[1])})

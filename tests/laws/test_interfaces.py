@@ -1,9 +1,10 @@
-"""Properties of the interfaces: CLI, HTTP APIs, web UI and MCP give the same answer to a lineage question."""
+"""Properties of the interfaces: CLI, exports, HTTP APIs, Python client, web UI and MCP answer a question alike."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import Phase, given, settings
@@ -19,6 +22,7 @@ from mcp import Client
 from starlette.testclient import TestClient
 from tests.support.event_generator import START, Scenario
 
+import clew
 from clew.cli.main import cli
 from clew.cli.serving import build_read_app
 from clew.data_dir import DataDir
@@ -60,10 +64,12 @@ class Interfaces:
 
     def __init__(self, folder: Path, client: TestClient) -> None:
         self._folder, self._client = folder, client
+        http: Any = client
+        self.client = clew.Client("http://testserver", http=http)
 
-    def run_cli(self, *arguments: str) -> Any:
+    def run_cli(self, *arguments: str, exit_code: int | None = 0) -> Any:
         result = CliRunner().invoke(cli, [*arguments, "--json", "--home", str(self._folder)], catch_exceptions=False)
-        assert result.exit_code == 0, result.stderr
+        assert exit_code is None or result.exit_code == exit_code, result.stderr
         return json.loads(result.stdout)
 
     def get(self, path: str, **params: Any) -> Any:
@@ -77,6 +83,13 @@ class Interfaces:
                 return (await client.call_tool(tool, arguments)).structured_content
 
         return asyncio.run(run_client())
+
+    def export(self, node: str, direction: str, suffix: str) -> Path:
+        """Write an export with all nodes and return the file."""
+        file = self._folder / f"export.{suffix}"
+        options = "--direction", direction, "--depth", "100", "--limit", "10000", "--out", str(file)
+        self.run_cli("export", node, *options)
+        return file
 
     def v2(self, node: str, direction: str, **params: Any) -> Any:
         return self.get("v2/lineage", nodeId=node, direction=direction, depth=100, **params)
@@ -303,3 +316,105 @@ def test_all_interfaces_give_the_same_run_lineage(
             for source in item["inputs"]
             if source["producedByRunId"] is not None
         } == edges
+
+
+def to_json(result: Any) -> Any:
+    return json.loads(msgspec.json.encode(result))
+
+
+def parquet_edges(file: Path) -> list[tuple[str, ...]]:
+    return [(row["from"], row["to"], row["kind"], row["subtype"] or "") for row in pq.read_table(file).to_pylist()]
+
+
+def dot_edges(file: Path) -> list[tuple[str, ...]]:
+    """Return the edges of a Graphviz file: source, target, subtype in lower case and style."""
+    pattern = r'^    "([^"]+)" -> "([^"]+)"(?: \[(?:label="(\w+)")?(?:, )?(?:style=(\w+))?\])?;$'
+    return [edge.groups("") for edge in re.finditer(pattern, file.read_text(), re.MULTILINE)]
+
+
+def mermaid_edges(file: Path, nodes: list[str]) -> list[tuple[str, ...]]:
+    """Return the edges of a Mermaid file as `dot_edges` does; ids are the positions of nodes."""
+    edges = re.findall(r'^    n(\d+) (-->|-\.->)(?:\|"(\w+)"\|)? n(\d+)$', file.read_text(), re.MULTILINE)
+    return [
+        (nodes[int(start)], nodes[int(end)], subtype, "dashed" if arrow == "-.->" else "")
+        for start, arrow, subtype, end in edges
+    ]
+
+
+def svg_edges(file: Path) -> list[tuple[str, str]]:
+    """Return the type and the subtype, or the type in lower case, of each edge of a picture."""
+    return re.findall(r'<path class="(\w+)"[^>]*><title>(\w+)</title>', file.read_text())
+
+
+@QUICK
+@given(
+    events=steps,
+    has_symlinks=st.booleans(),
+    name=st.sampled_from([*TABLES, *COLUMNS]),
+    direction=st.sampled_from(["upstream", "downstream", "both"]),
+)
+def test_client_and_exports_have_the_same_lineage(
+    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, name: str, direction: Any
+) -> None:
+    with open_interfaces(events, has_symlinks=has_symlinks) as interfaces:
+        table, _, column = name.partition(".")
+        node = f"datasetField:db:{table}:{column}" if column else f"dataset:db:{table}"
+        answer = interfaces.v2(node, direction)
+        assert to_json(interfaces.client.lineage(node, direction=direction, depth=100)) == answer
+        whole = interfaces.client.lineage(f"dataset:db:{table}", column or None, direction=direction, depth=100)
+        assert to_json(whole) == answer
+        nodes = [item["id"] for item in answer["nodes"]]
+        edges = [(edge["from"], edge["to"], edge["kind"], edge.get("subtype") or "") for edge in answer["edges"]]
+        drawn = [(*edge[:2], edge[3].lower(), "dashed" if edge[2] == "INDIRECT" else "") for edge in edges]
+        assert parquet_edges(interfaces.export(node, direction, "parquet")) == edges
+        assert dot_edges(interfaces.export(node, direction, "dot")) == drawn
+        assert mermaid_edges(interfaces.export(node, direction, "mmd"), nodes) == drawn
+        for suffix in ("svg", "html"):
+            picture = interfaces.export(node, direction, suffix)
+            assert svg_edges(picture) == [(edge[2], edge[3].lower() or edge[2].lower()) for edge in edges]
+            assert re.findall(r"<g [^>]*><title>([^<]*)</title>", picture.read_text()) == nodes
+
+
+@QUICK
+@given(events=steps, has_symlinks=st.booleans(), name=st.sampled_from([*TABLES, *COLUMNS]))
+def test_all_interfaces_give_the_same_impact(
+    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, name: str
+) -> None:
+    with open_interfaces(events, has_symlinks=has_symlinks) as interfaces:
+        table, _, column = name.partition(".")
+        node = f"datasetField:db:{table}:{column}" if column else f"dataset:db:{table}"
+        answer = interfaces.get("v2/impact", nodeId=node, depth=100)
+        assert to_json(interfaces.client.impact(node, depth=100)) == answer
+        assert interfaces.run_cli("impact", node, "--depth", "100") == answer
+        reply = interfaces.call_tool("impact", name=node, depth=100)
+        expected = [
+            (f"dataset:db:{item['dataset']['name']}", item["distance"], item["dependencyType"] == "DIRECT")
+            for item in answer["affected"]
+        ]
+        assert [(entry["id"], entry["hops"], entry["is_direct"]) for entry in reply["affected"]] == expected
+        reached = {dataset.rpartition(":")[2] for dataset, *_ in expected}
+        # A change reaches all that is downstream, and more: INDIRECT lineage after INDIRECT lineage.
+        starts = [column] if column else NAMES
+        fields = [interfaces.v2(f"datasetField:db:{table}:{start}", "downstream") for start in starts]
+        assert {end.partition(".")[0] for answer in fields for end in lineage_nodes(answer)} <= reached | {table}
+
+
+@QUICK
+@given(events=steps, has_symlinks=st.booleans(), ends=st.tuples(st.sampled_from(TABLES), st.sampled_from(TABLES)))
+def test_all_interfaces_give_the_same_path(
+    open_interfaces: OpenInterfaces, events: list[Any], has_symlinks: bool, ends: tuple[str, str]
+) -> None:
+    with open_interfaces(events, has_symlinks=has_symlinks) as interfaces:
+        start, end = (f"dataset:db:{table}" for table in ends)
+        answer = interfaces.get("v2/path", **{"from": start, "to": end})
+        assert to_json(interfaces.client.path(start, end)) == answer
+        assert interfaces.run_cli("path", start, end, exit_code=None) == answer
+        links = [short_name(item["id"]) for item in answer["nodes"]] if answer["edges"] else []
+        reply = interfaces.call_tool("path_between", start=start, end=end)
+        steps = [short_name(step.removeprefix("→ ").partition(" (")[0]) for step in reply["steps"]]
+        assert (reply["is_found"], steps) == (bool(links), links)
+        is_connected = any(
+            short_name(target) in lineage_nodes(interfaces.v2(source, "downstream"))
+            for source, target in ((start, end), (end, start))
+        )
+        assert bool(answer["nodes"]) == is_connected or start == end

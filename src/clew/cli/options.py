@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,12 +12,10 @@ from typing import Any
 import click
 
 from clew.cli.output import print_json
-from clew.config import SETTINGS, resolve_setting
+from clew.config import SETTINGS, parse_age, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.events.facets import FacetOrder
-
-_AGE_UNITS = {"d": "days", "h": "hours"}
 
 Command = Callable[..., Any]
 
@@ -143,12 +140,23 @@ def kafka_options(command: Command) -> Command:
     return brokers_option(topic_option(config_option(with_kafka)))
 
 
-def parse_age(text: str) -> timedelta:
+def metrics_options(command: Command) -> Command:
+    """Add `--metrics-port` and `--metrics-host`."""
+    port_option = click.option(
+        "--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one."
+    )
+    host_option = click.option(
+        "--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on."
+    )
+    return port_option(host_option(command))
+
+
+def require_age(text: str) -> timedelta:
     """Parse an age such as `90d` or `36h`."""
-    match = re.fullmatch(r"(\d{1,5})([dh])", text)
-    if match is None:
-        raise UsageError(f"Invalid age {text!r}.", hint="Use 90d for days, or 36h for hours.")
-    return timedelta(**{_AGE_UNITS[match[2]]: int(match[1])})
+    age = parse_age(text)
+    if age is None:
+        raise UsageError(f"Invalid age {text!r}.", hint="Use 90d for days, 36h for hours, or 30m for minutes.")
+    return age
 
 
 def _home_flag_option(command: Command) -> Command:

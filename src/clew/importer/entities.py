@@ -12,8 +12,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
-from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import (
     NO_ANNOTATIONS,
     Annotations,
@@ -157,11 +155,6 @@ class EntityDocuments:
 def annotation_events(annotations: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
     """Yield the events that store annotations in the log."""
     return map(annotation_event, _batches(annotations))
-
-
-def read_annotations(index: IndexReader) -> Annotations:
-    """Read the annotations of an index."""
-    return Annotations(index.stored_facets("dataset", ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None))
 
 
 def _batches(items: Sequence[tuple[str, bytes]]) -> Iterator[Sequence[tuple[str, bytes]]]:

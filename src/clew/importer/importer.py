@@ -18,7 +18,7 @@ from clew.eventlog.staging import IMPORT_SOURCE_PREFIX, StagedSegments
 from clew.eventlog.writer import IncomingEvent
 from clew.events.streams import Stream
 from clew.importer.database_entities import read_entities, read_job_aliases, read_version_aliases
-from clew.importer.entities import EntityDocuments, annotation_events, read_annotations
+from clew.importer.entities import EntityDocuments, annotation_events
 from clew.importer.event_files import read_annotation_files, resolve_event_files
 from clew.importer.handover import LogHandover
 from clew.importer.ingestion import IngestionResult, SparkOptions, ingest_imported_events
@@ -44,7 +44,7 @@ from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
 from clew.query.entities.aliases import AliasStore
-from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
+from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations, read_annotations
 
 _LOCK: Final = ".lock"
 _SAMPLE_EVENTS: Final = 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -80,9 +79,7 @@ class TopicWriter:
             raise to_clew_error(self._config, error.args[0]) from None
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._producer.flush(_DELIVERY_MS / 1000)
 
     def append(self, events: Iterable[IncomingEvent]) -> int:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from clew.data_dir import LakeLocation
 from clew.lake.schemas import HIGH_CARDINALITY_COLUMNS
-from clew.lake.storage import open_storage
+from clew.lake.storage import open_parquet, open_storage
 
 # Longer strings are truncated to limit the Delta log. Omitting them would be worse: pyarrow readers of deltalake 1.6
 # skip a file without bounds in any filter on the column.
@@ -91,6 +91,20 @@ def _milliseconds(timestamp: datetime, *, is_upper: bool) -> str | None:
             return None
         timestamp += timedelta(milliseconds=1)
     return timestamp.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def read_batches(path: str, schema: pa.Schema, rows_per_batch: int = 65_536) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of a schema from a data file; columns that are newer than the file are null."""
+    with pq.ParquetFile(open_parquet(path)) as file:
+        present = {*schema.names} & {*file.schema_arrow.names}
+        for batch in file.iter_batches(rows_per_batch, columns=[*present]):
+            columns = [
+                batch.column(field.name).cast(field.type)
+                if field.name in present
+                else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 # By bytes, not by rows: an event may be 10 MB.

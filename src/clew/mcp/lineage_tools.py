@@ -182,11 +182,16 @@ def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolR
             column_total=len(item.columns),
             jobs=list(item.jobs[:_MAX_JOBS]),
         )
-        for item in impact.affected
+        for item in impact.affected or impact.in_memory
     ]
+    is_in_memory = bool(impact.in_memory)
 
     def compose(shown: Sequence[AffectedEntry], more: str | None) -> ToolReply:
-        counts = f"{impact.direct} datasets directly and {impact.indirect} indirectly"
+        counts = (
+            "no file or table, only in-memory frames"
+            if is_in_memory
+            else f"{impact.direct} datasets directly and {impact.indirect} indirectly"
+        )
         lines = [
             f"Changing {impact.start} affects {counts} ({count_label(len(shown), len(affected))}):",
             *(
@@ -201,6 +206,7 @@ def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolR
             affected_total=len(affected),
             direct_count=impact.direct,
             indirect_count=impact.indirect,
+            is_in_memory=is_in_memory,
             is_truncated=impact.is_truncated,
             next_cursor=more,
         )

@@ -94,6 +94,7 @@ class ImpactReply(BaseModel):
     affected_total: int
     direct_count: int = Field(description="affected datasets with derived values")
     indirect_count: int = Field(description="datasets affected only through filters, joins, groups or sorts")
+    is_in_memory: bool = Field(description="no file or table is affected, only the listed in-memory frames")
     is_truncated: bool
     next_cursor: NextCursor
 

@@ -2,8 +2,7 @@
 
 The stages of a batch, in order:
 
-1. `event_source.py`: where events are read. `log_source.py`: Spark data source over byte ranges of the event log;
-   `topic_source.py`: over ranges of offsets of a Kafka topic; `object_import.py`: objects of a bucket into the log
+1. `sources/`: where events are read, as a Spark data source: the event log or a Kafka topic; import of objects
 2. `workers.py`: parse events and write Parquet files, in Spark tasks; `worker_reports.py`: what a task returns
 3. `ingest.py`: find duplicates, commit the files to the Delta tables, write the index
 4. `derive/`: refresh derived tables

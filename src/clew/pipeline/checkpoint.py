@@ -6,9 +6,9 @@ import json
 import shutil
 import uuid
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import msgspec
@@ -17,6 +17,10 @@ from msgspec import Raw, Struct, to_builtins
 from clew.data_dir import DataDir, replace_file
 from clew.eventlog.retention import Lag, measure_lag
 from clew.eventlog.writer import LogWriter
+
+if TYPE_CHECKING:
+    from clew.kafka.config import KafkaConfig
+    from clew.kafka.producer import TopicWriter
 
 NO_BATCH = -1
 
@@ -284,6 +288,16 @@ class Checkpoint:
 
     def _write_app_id(self, app_id: str) -> None:
         _write_bytes(self.root / _APP_FILE, app_id.encode())
+
+
+def open_log_or_topic(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[LogWriter | TopicWriter]:
+    """Return a writer of the topic that takes the place of the log, or else of the log."""
+    if kafka is None:
+        return open_log(home)
+    # Imported here: needs the extra `kafka`.
+    from clew.kafka.producer import TopicWriter
+
+    return TopicWriter(kafka, home.create().log)
 
 
 def open_log(home: DataDir) -> LogWriter:

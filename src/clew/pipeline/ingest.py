@@ -18,7 +18,7 @@ from clew.lake.data_files import DataFile
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLES
 from clew.pipeline.checkpoint import RawOnlyRanges
-from clew.pipeline.event_source import LogEventReader
+from clew.pipeline.sources.event_source import LogEventReader
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import RETRY_HINT
 from clew.pipeline.spark.worker_daemon import trim_heap
@@ -37,9 +37,7 @@ class AsyncIndexWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.flush()
             self._index.release_memory()

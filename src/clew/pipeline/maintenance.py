@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct, field
@@ -106,9 +105,7 @@ class BackgroundMaintenance:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from clew.config import parse_age
 from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.query.notifications import NOTIFICATION_KINDS, Notification, NotificationKind
@@ -20,8 +21,6 @@ _KINDS_BY_NAME: Final[dict[str, NotificationKind]] = {f"{kind}s": kind for kind 
 SECRET_VARIABLE: Final = "CLEW_WEBHOOK_SECRET"  # noqa: S105  # the name of a variable
 WEBHOOK_VARIABLE: Final = "CLEW_WEBHOOK"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-_AGE = re.compile(r"(\d{1,5})([mhd])")
-_AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -71,10 +70,9 @@ def parse_since(text: str | None, now: datetime | None = None) -> datetime | Non
         return None
     if text == "beginning":
         return BEGINNING
-    now = now or datetime.now(UTC)
-    match = _AGE.fullmatch(text)
-    if match is not None:
-        return now - timedelta(**{_AGE_UNITS[match[2]]: int(match[1])})
+    age = parse_age(text)
+    if age is not None:
+        return (now or datetime.now(UTC)) - age
     try:
         since = datetime.fromisoformat(text)
     except ValueError as error:

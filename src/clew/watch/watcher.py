@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from threading import Event, Thread
-from types import TracebackType
 from typing import Final, Self
 
 from clew.data_dir import DataDir
@@ -75,9 +74,7 @@ class Watcher:
             self._warn(f"Removed {removed} pending notifications for webhooks that are not used any more.")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close_resources()
         self._store.__exit__()
 
@@ -245,13 +242,11 @@ class BackgroundWatcher:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         # A POST that is running ends within its timeout.
         self._thread.join()
-        self.watcher.__exit__(kind, error, trace)
+        self.watcher.__exit__()
 
     def _run(self) -> None:
         self.watcher.run(self._stop)

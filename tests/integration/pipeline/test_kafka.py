@@ -46,8 +46,8 @@ from clew.pipeline.checkpoint import POSITIONS_PER_OFFSET, Checkpoint
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.reprocess import replay_rejected_events
+from clew.pipeline.sources.topic_source import TopicEvents, replay_to_topic
 from clew.pipeline.status import read_status
-from clew.pipeline.topic_source import TopicEvents, replay_to_topic
 
 EVENT_COUNT = 24
 OFFSETS_PER_BATCH = 10

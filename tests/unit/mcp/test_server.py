@@ -344,6 +344,20 @@ def test_impact(shop: Path) -> None:
     )
 
 
+def test_impact_in_a_notebook_that_writes_no_file(notebook_events: Any) -> None:
+    session = notebook_events.session(notebook="shop/eda")
+    session.operation("load", "df@1", {"price": [("orders.csv", "price")]})
+    reply = call_tool(notebook_events.index_events(), "impact", name="orders.csv.price")
+    data = reply_data(reply)
+    assert ([entry["id"] for entry in data["affected"]], data["is_in_memory"]) == (
+        ["dataset:marimo:shop/eda/df@1"],
+        True,
+    )
+    assert reply_text(reply).startswith(
+        "Changing datasetField:file:/data/orders.csv:price affects no file or table, only"
+    )
+
+
 def test_describes_a_job_and_a_run(shop: Path) -> None:
     job = reply_data(call_tool(shop, "describe", name="job:marimo:shop/save/dataframe_save"))["job"]
     assert (job["writes"], job["latest_state"]) == (["dataset:file:/data/totals.parquet"], "COMPLETED")

@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.marquez import read_handlers
-from clew.api.marquez.event_handlers import TRANSITIONS, DeprecatedWriteHandlers
+from clew.api.marquez.event_handlers import TRANSITIONS, EntityEventHandlers
 from clew.api.marquez.http import (
     MarquezError,
     MarquezRequest,
@@ -153,7 +153,7 @@ def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
     )
 
 
-def _event_routes(handlers: DeprecatedWriteHandlers | None) -> tuple[Route, ...]:
+def _event_routes(handlers: EntityEventHandlers | None) -> tuple[Route, ...]:
     """Create the routes whose requests become OpenLineage events; without a collector, they are rejected."""
     dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
     if handlers is None:
@@ -204,7 +204,7 @@ class MarquezApi:
         self._routes: dict[int, list[Route]] = {}
         write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations))
         event_routes = _event_routes(
-            DeprecatedWriteHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
+            EntityEventHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
         )
         for route in (*read_routes(log), *_graph_routes(resources), *write_routes, *event_routes):
             self._routes.setdefault(len(route.pattern), []).append(route)

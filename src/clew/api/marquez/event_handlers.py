@@ -91,7 +91,7 @@ class RunBody(Struct, rename="camel"):
     args: dict[str, str] | None = None
 
 
-class DeprecatedWriteHandlers:
+class EntityEventHandlers:
     """Handlers of requests that become events."""
 
     def __init__(self, store_event: StoreEvent, read: ReadPath, open_catalog: OpenCatalog) -> None:

@@ -359,14 +359,14 @@ def _rows_by_name(context: OperationContext, parameters: _ListParameters, table:
 @api_operation("datasets", "/api/v2/datasets", "List datasets by name")
 def _datasets(context: OperationContext, parameters: _ListParameters) -> DatasetListResponse:
     rows = _rows_by_name(context, parameters, "dataset_states")
-    return DatasetListResponse(*_page(rows, parameters.limit, _dataset_summary, _name_cursor))
+    states = context.index.activity_of(rows)
 
+    def summarize(row: Row) -> DatasetSummary:
+        name = row["namespace"], row["name"]
+        at, is_deleted = states[name]
+        return DatasetSummary(Node("dataset", *name).id, *name, from_epoch_micros(at), is_deleted)
 
-def _dataset_summary(row: Row) -> DatasetSummary:
-    name = row["namespace"], row["name"]
-    return DatasetSummary(
-        Node("dataset", *name).id, *name, from_epoch_micros(row["last_event_at"]), bool(row["is_deleted"])
-    )
+    return DatasetListResponse(*_page(rows, parameters.limit, summarize, _name_cursor))
 
 
 @api_operation("jobs", "/api/v2/jobs", "List jobs by name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,8 @@ from clew.cli.options import (
     json_option,
     kafka_options,
     lake_option,
-    parse_age,
+    metrics_options,
+    require_age,
     spark_options,
 )
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
@@ -35,7 +36,7 @@ from clew.eventlog.segments import end_position
 from clew.eventlog.writer import LogLockedError, LogWriter
 from clew.events.decoding import RejectionReason
 from clew.events.facets import FacetOrder
-from clew.pipeline.checkpoint import Checkpoint, open_log
+from clew.pipeline.checkpoint import Checkpoint, open_log, open_log_or_topic
 from clew.pipeline.supervisor import exit_with_parent
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from clew.kafka.config import KafkaConfig
     from clew.lake.history import Rejection
     from clew.pipeline.checkpoint import BatchRecord
-    from clew.pipeline.event_source import EventSource
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
     from clew.pipeline.metrics import PipelineMetrics
     from clew.pipeline.own_lineage import JobKind, OwnLineage
     from clew.pipeline.pipeline import BatchListener
     from clew.pipeline.reprocess import BackfillProgress, ReplayStats
+    from clew.pipeline.sources.event_source import EventSource
     from clew.pipeline.status import PipelineStatus
 
 
@@ -125,7 +126,7 @@ def parse_event_location(text: str) -> Path | BucketUrl:
 _WEEK_HOURS = 7 * 24
 _log_retention_option = click.option(
     "--log-retention",
-    type=parse_age,
+    type=require_age,
     metavar="AGE",
     help="Delete log segments older than this, such as 30d or 36h, once they are ingested.",
 )
@@ -203,7 +204,7 @@ def pipeline_run(  # noqa: PLR0913
         check_log_offsets(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         try:
-            with _open_appender(home, kafka) as log:
+            with open_log_or_topic(home, kafka) as log:
                 _import_notebook_events(home, log)
                 import_files([item for item in locations if isinstance(item, Path)], log, progress.step)
                 _import_objects(locations, log, progress.step)
@@ -284,8 +285,7 @@ def ingest_new_events(home: DataDir) -> None:
 @_log_retention_option
 @kafka_options
 @_reset_offsets_option
-@click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@metrics_options
 @_own_lineage_option
 @click.option("--exit-with-parent", "is_child", is_flag=True, hidden=True, help="Exit when stdin is closed.")
 @json_flag
@@ -412,7 +412,7 @@ def _print_maintenance(result: MaintenanceResult) -> None:
 )
 @click.option(
     "--drop-older-than",
-    type=parse_age,
+    type=require_age,
     metavar="AGE",
     help="Delete events received longer ago than this, such as 90d or 36h. Not possible while a pipeline is running.",
 )
@@ -483,7 +483,7 @@ def pipeline_replay(reason: str | None, kafka: KafkaConfig | None, home: DataDir
     them.
     """
     if kafka is not None:
-        from clew.pipeline.topic_source import replay_to_topic
+        from clew.pipeline.sources.topic_source import replay_to_topic
 
         return replay_to_topic(home, kafka, reason)
     from clew.pipeline.reprocess import replay_rejected_events
@@ -516,7 +516,7 @@ def _reported(own_lineage: Sequence[OwnLineage]) -> Iterator[None]:
 def _import_if_unlocked(home: DataDir, kafka: KafkaConfig | None) -> bool:
     """Import event files; return False if a collector holds the log, which imports them."""
     try:
-        with _open_appender(home, kafka) as log:
+        with open_log_or_topic(home, kafka) as log:
             import_streams(home.streams, log)
     except LogLockedError:
         return False
@@ -525,7 +525,7 @@ def _import_if_unlocked(home: DataDir, kafka: KafkaConfig | None) -> bool:
 
 def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, on_progress: OnImportProgress) -> None:
     if prefixes := [item for item in locations if isinstance(item, BucketUrl)]:
-        from clew.pipeline.object_import import ObjectImporter
+        from clew.pipeline.sources.object_import import ObjectImporter
 
         with ObjectImporter(prefixes, log) as importer:
             importer.import_all(on_progress)
@@ -533,25 +533,16 @@ def _import_objects(locations: Sequence[Path | BucketUrl], log: EventAppender, o
 
 def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool) -> EventSource:
     """Return the source of events; UsageError or ClewError if the checkpoint is of another one."""
-    from clew.pipeline.event_source import LOG
+    from clew.pipeline.sources.event_source import LOG
 
     if kafka is None:
         if must_reset:
             raise UsageError("--reset-offsets requires --kafka.", hint="Pass --kafka and --topic as well.")
         LOG.check_checkpoint(Checkpoint(home.checkpoint))
         return LOG
-    from clew.pipeline.topic_source import TopicEvents
+    from clew.pipeline.sources.topic_source import TopicEvents
 
     return TopicEvents(kafka, must_reset=must_reset)
-
-
-def _open_appender(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EventAppender]:
-    """Open what takes the place of the log."""
-    if kafka is None:
-        return open_log(home)
-    from clew.kafka.producer import TopicWriter
-
-    return TopicWriter(kafka, home.create().log)
 
 
 def _stream_importer(
@@ -568,7 +559,7 @@ def _stream_importer(
         hint = "Pass s3://bucket/prefix, or import files with `clew pipeline run --from`."
         raise UsageError("`clew pipeline stream` does not watch files.", hint=hint)
     try:
-        log = stack.enter_context(_open_appender(home, kafka))
+        log = stack.enter_context(open_log_or_topic(home, kafka))
     except LogLockedError:
         if locations:
             raise
@@ -592,7 +583,7 @@ def _object_poller(
 ) -> Callable[[], object]:
     if not locations:
         return lambda: None
-    from clew.pipeline.object_import import ObjectImporter
+    from clew.pipeline.sources.object_import import ObjectImporter
 
     prefixes = [item for item in locations if isinstance(item, BucketUrl)]
     importer = stack.enter_context(ObjectImporter(prefixes, log))

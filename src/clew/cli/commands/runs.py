@@ -18,7 +18,7 @@ from clew.cli.options import (
     json_flag,
     json_option,
     lake_option,
-    parse_age,
+    require_age,
     spark_options,
 )
 from clew.cli.output import (
@@ -96,7 +96,7 @@ def runs_command(selection: RunSelection | None, since: str | None, limit: int, 
 
     Cells and operations of a notebook are runs too; `clew show` lists them.
     """
-    earliest = None if since is None else datetime.now(UTC) - parse_age(since)
+    earliest = None if since is None else datetime.now(UTC) - require_age(since)
     with LineageService.open(home.index) as service:
         return service.list_job_runs(selection or "recent", since=earliest, limit=limit)
 

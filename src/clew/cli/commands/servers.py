@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
@@ -27,7 +26,7 @@ from clew.cli.output import new_table, print_json, stderr_console, stdout_consol
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir, IndexLocation
 from clew.errors import UsageError
-from clew.pipeline.checkpoint import open_log
+from clew.pipeline.checkpoint import open_log, open_log_or_topic
 from clew.server.auth import KeyFile, Scope
 from clew.server.run import listen, listener_url
 from clew.watch.options import WatchOptions
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
-    from clew.collector.group_commit import EntryWriter
     from clew.kafka.config import KafkaConfig
     from clew.pipeline.supervisor import PipelineSupervisor
 
@@ -84,7 +82,7 @@ def collect_command(
     authenticator = server.authenticator(home)
     configure_logging(as_json=is_json)
     console = stderr_console()
-    with server.open_socket() as listener, _open_writer(home, kafka) as log:
+    with server.open_socket() as listener, open_log_or_topic(home, kafka) as log:
         max_bytes = max_body_mb << 20
         if kafka is not None:
             from clew.kafka.producer import read_max_event_bytes
@@ -94,14 +92,6 @@ def collect_command(
         app = create_collector(log, limits, home.streams, authenticator, expand_abandoned)
         print_line = _LOG.info if is_json else console.print
         serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers), server.policy)
-
-
-def _open_writer(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EntryWriter]:
-    if kafka is None:
-        return open_log(home)
-    from clew.kafka.producer import TopicWriter
-
-    return TopicWriter(kafka, home.create().log)
 
 
 @click.command("up")

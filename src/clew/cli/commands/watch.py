@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.options import lake_option
+from clew.cli.options import lake_option, metrics_options
 from clew.cli.output import print_json_line, stderr_console, stdout_console
 from clew.data_dir import DataDir
 from clew.watch.options import WatchOptions, open_webhooks, parse_kinds, parse_since
@@ -100,8 +100,7 @@ def webhook_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable
 @click.option(
     "--name", default="default", show_default=True, help="Name of the watcher. Each name has its own position."
 )
-@click.option("--metrics-port", type=int, help="Serve /metrics, /healthz and /readyz on this port; 0 picks a free one.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@metrics_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of text.")
 @lake_option
 def watch_command(

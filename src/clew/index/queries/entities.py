@@ -67,6 +67,7 @@ def to_json_array(values: Iterable[object]) -> str:
 
 
 _RUN = ", ".join(f"runs.{name}" for name in RunRecord._fields if name not in {"is_placeholder", "body"})
+_IS_REFERENCED_BY_NAME = "is_placeholder = 1 and job_namespace = ? and job_name = ?"
 # Runs without placeholders.
 _RUNS_WITHOUT_FACETS = f"select {_RUN}, 0, null from runs"  # noqa: S608
 _RUNS_WITH_FACETS = f"select {_RUN}, 0, body from runs left join facets on kind = 'run' and entity_key = run_uuid"  # noqa: S608
@@ -164,6 +165,7 @@ select job_namespace, job_name, version, declared_at, declared_seq, null, source
 from {REQUESTED_NAMES} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
 order by observed_at, seq"""  # noqa: S608
 _ALIASES = "select namespace, name, canonical_namespace, canonical_name from dataset_aliases"
+_CANONICAL_NAME = "select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?"
 # Inputs and outputs of the dataset with the `names`, and their runs.
 _IO_OF_NAMES = """join run_io on dataset_namespace = names.namespace and dataset_name = names.name
     join runs using (run_uuid)"""
@@ -250,8 +252,7 @@ class EntityQueries(IndexConnection):
         """Return runs of a job that have no events but are parent or root of others, newest first."""
         records = self.stream(
             f"""select {_RUN}, 1, null from all_runs runs
-            where is_placeholder = 1 and job_namespace = ? and job_name = ?
-            order by first_event_at desc, run_uuid desc limit ? offset ?""",  # noqa: S608
+            where {_IS_REFERENCED_BY_NAME} order by first_event_at desc, run_uuid desc limit ? offset ?""",  # noqa: S608
             *job,
             limit,
             offset,
@@ -260,9 +261,7 @@ class EntityQueries(IndexConnection):
 
     def count_referenced_runs(self, job: Name) -> int:
         """Count the runs of a job that have no events but are parent or root of others."""
-        return self.count(
-            "select count(*) from all_runs where is_placeholder = 1 and job_namespace = ? and job_name = ?", *job
-        )
+        return self.count(f"select count(*) from all_runs where {_IS_REFERENCED_BY_NAME}", *job)  # noqa: S608
 
     def count_runs(self, job: Name) -> int:
         """Count the runs of a job."""
@@ -421,17 +420,14 @@ class EntityQueries(IndexConnection):
     def aliases_of(self, dataset: Name) -> tuple[Name, ...]:
         """Return all names of a dataset, the canonical one first."""
         rows = self.stream(
-            f"""{_ALIASES} where (canonical_namespace, canonical_name) = (
-                select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?)
-            order by namespace, name""",  # noqa: S608
+            f"{_ALIASES} where (canonical_namespace, canonical_name) = ({_CANONICAL_NAME}) order by namespace, name",
             *dataset,
         )
         return _group_aliases(rows).get(dataset, (dataset,))
 
     def find_canonical_name(self, dataset: Name) -> Name | None:
         """Return the canonical name of a dataset with aliases; None if it has none."""
-        query = "select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?"
-        return next(self.stream(query, *dataset), None)
+        return next(self.stream(_CANONICAL_NAME, *dataset), None)
 
     def writes_of(self, names: Collection[Name]) -> Iterator[DatasetWriteRecord]:
         """Return dataset versions of completed runs and DatasetEvents, oldest first."""

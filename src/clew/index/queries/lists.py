@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, Literal
+from collections.abc import Collection, Sequence
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE, split_cell_name
 from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS, IS_LIKE, like_pattern
-from clew.index.queries.entities import EntityQueries, Name, to_json_array
+from clew.index.queries.entities import REQUESTED_NAMES, EntityQueries, Name, to_json_array
 from clew.index.queries.records import RunRecord
 
 # Frames, cells and operations of notebooks: there are thousands, and they are shown with their run.
@@ -73,6 +73,22 @@ class EntityFilter(Struct, frozen=True):
         return " and ".join(used) or "true", tuple(value for values in used.values() for value in values)
 
 
+class DatasetActivity(NamedTuple):
+    """Last event of a dataset, and whether it is deleted."""
+
+    last_event_at: int
+    is_deleted: bool
+
+
+# The name with the last event is the last one.
+_STATES_OF_ALIASES: Final = f"""select own.namespace, own.name, state.last_event_at, state.is_deleted
+from {REQUESTED_NAMES} cross join dataset_aliases own on own.namespace = wanted.namespace and own.name = wanted.name
+join dataset_aliases other
+    on other.canonical_namespace = own.canonical_namespace and other.canonical_name = own.canonical_name
+join dataset_states state on state.namespace = other.namespace and state.name = other.name
+order by state.last_seq"""  # noqa: S608
+
+
 class PageQueries(EntityQueries):
     """Queries of lists of entities."""
 
@@ -104,6 +120,18 @@ class PageQueries(EntityQueries):
         where, values = entity_filter.where(table)
         total = self.count(f"select count(*) from {_source(table)} and {where}", *values)  # noqa: S608
         return self.entities(table, entity_filter, order, limit, offset), total
+
+    def activity_of(self, rows: Sequence[Row]) -> dict[Name, DatasetActivity]:
+        """Return the last event of listed datasets under any of their names, and whether they are deleted."""
+        states = {
+            (row["namespace"], row["name"]): DatasetActivity(row["last_event_at"], bool(row["is_deleted"]))
+            for row in rows
+        }
+        aliases = self.stream(_STATES_OF_ALIASES, to_json_array(list(states))) if states else ()
+        for namespace, name, last_event_at, is_deleted in aliases:
+            latest = max(last_event_at, states[namespace, name].last_event_at)
+            states[namespace, name] = DatasetActivity(latest, bool(is_deleted))
+        return states
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[RunRecord], int]:
         """Return runs without a parent, newest first, and their total number."""

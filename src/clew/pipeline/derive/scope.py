@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from clew.index.encoding import KEY_SEPARATOR
-from clew.lake.data_files import DataFile, FileWriter
+from clew.lake.data_files import DataFile, FileWriter, read_batches
 from clew.lake.lake import ActiveFile, BatchId, Lake, active_files, replace_files
 from clew.lake.schemas import LARGE_COLUMNS
 from clew.lake.storage import open_parquet
@@ -40,6 +40,8 @@ OPERATION_RUN: Final = "operation_run"
 
 # A kind of touched entities, or keys.
 Unit: TypeAlias = str | pa.Table
+# Divides rows among tables.
+Split: TypeAlias = Callable[[pa.Table], dict[str, pa.Table]]
 T = TypeVar("T")
 
 # Small files keep the rewrite of a few rows cheap.
@@ -179,7 +181,7 @@ class RefreshScope:
         self.lake.replace(table, schema, files, self._batch)
         self._cache.pop(table, None)
 
-    def _write(self, rows: DataFrame, split: Callable[[pa.Table], dict[str, pa.Table]]) -> list[DataFile]:
+    def _write(self, rows: DataFrame, split: Split) -> list[DataFile]:
         """Write rows to files of the tables into which `split` divides them, without committing them."""
         root = str(self.lake.root)
         if self.is_local:
@@ -307,14 +309,8 @@ def _find_rows(path: str, keys: _KeyFilter) -> pa.BooleanArray | None:
 
 
 def _read_file(path: str, schema: pa.Schema) -> pa.Table:
-    """Read the columns of a schema from a file; columns that are newer than the file are null."""
-    with pq.ParquetFile(open_parquet(path)) as file:
-        rows = file.read([name for name in schema.names if name in file.schema_arrow.names])
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
+    """Read the columns of a schema from a data file."""
+    return pa.Table.from_batches(read_batches(path, schema), schema)
 
 
 def _file_order(columns: Sequence[str]) -> list[tuple[str, bool]]:
@@ -333,12 +329,22 @@ def write_rows(root: str, table: str, rows: pa.Table) -> list[DataFile]:
     order = {name: rows[name].is_valid() if is_flag else rows[name] for name, is_flag in _file_order(rows.column_names)}
     if order:
         rows = rows.take(pc.sort_indices(pa.table(order), sort_keys=[(name, "ascending") for name in order]))
-    writer, files = FileWriter(root, LARGE_COLUMNS), []
-    for start in range(0, rows.num_rows, _ROWS_PER_FILE):
-        part = rows.slice(start, _ROWS_PER_FILE).combine_chunks()
-        files += [file for batch in part.to_batches() for file in writer.add({table: batch})]
-        files += writer.flush()
-    return files
+    batches = rows.combine_chunks().to_batches(_ROWS_PER_FILE)
+    return list(_write_batches(root, batches, partial(_one_table, table)))
+
+
+def _write_batches(root: str, batches: Iterable[pa.RecordBatch], split: Split) -> Iterator[DataFile]:
+    """Write batches to files of the tables into which `split` divides them."""
+    writer, count = FileWriter(root, LARGE_COLUMNS), 0
+    for batch in batches:
+        for table, rows in split(pa.Table.from_batches([batch])).items():
+            for part in rows.to_batches():
+                yield from writer.add({table: part})
+        count += batch.num_rows
+        if count >= _ROWS_PER_FILE:
+            yield from writer.flush()
+            count = 0
+    yield from writer.flush()
 
 
 def _one_table(table: str, rows: pa.Table) -> dict[str, pa.Table]:
@@ -354,24 +360,14 @@ def _split_by_flag(flag: str, tables: tuple[str, str], rows: pa.Table) -> dict[s
 
 
 class _WriteRows:
-    """Writes rows to files of limited size."""
+    """Writes rows to files of limited size on a worker."""
 
-    def __init__(self, root: str, split: Callable[[pa.Table], dict[str, pa.Table]]) -> None:
+    def __init__(self, root: str, split: Split) -> None:
         self._root = root
         self._split = split
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report, writer, count = WorkerReport(), FileWriter(self._root, LARGE_COLUMNS), 0
-        for batch in batches:
-            for table, rows in self._split(pa.Table.from_batches([batch])).items():
-                for part in rows.to_batches():
-                    report.files += writer.add({table: part})
-            count += batch.num_rows
-            if count >= _ROWS_PER_FILE:
-                report.files += writer.flush()
-                count = 0
-        report.files += writer.flush()
-        yield encode_report(report, self._root)
+        yield encode_report(WorkerReport([*_write_batches(self._root, batches, self._split)]), self._root)
 
 
 def times(rows: DataFrame, *columns: str) -> DataFrame:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from clew.errors import ClewError
 from clew.events.facets import is_deleted
+from clew.lake.data_files import read_batches
 from clew.lake.facet_columns import REF_MARKER, ROW_SEPARATOR, resolve_ref
 from clew.lake.lake import Lake
 from clew.lake.scan import files_in_ranges
@@ -77,20 +78,7 @@ class _ReadFiles:
     def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for group in tasks_of(task_batches, self._groups):
             for path in group:
-                yield from self._batches(path)
-
-    def _batches(self, path: str) -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(open_parquet(path)) as file:
-            present = [name for name in self._schema.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(_ROWS_PER_BATCH, columns=present):
-                yield pa.RecordBatch.from_arrays(list(self._columns(batch)), schema=self._schema)
-
-    def _columns(self, batch: pa.RecordBatch) -> Iterator[pa.Array]:
-        for field in self._schema:
-            if field.name in batch.schema.names:
-                yield batch.column(field.name).cast(field.type)
-            else:
-                yield pa.nulls(batch.num_rows, field.type)
+                yield from read_batches(path, self._schema, _ROWS_PER_BATCH)
 
 
 class _LocateLargeFacets:

@@ -26,9 +26,9 @@ from clew.errors import ClewError
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.lake.storage import open_storage
-from clew.pipeline import log_source
-from clew.pipeline.log_source import LogSource
 from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.pipeline.sources import log_source
+from clew.pipeline.sources.log_source import LogSource
 from clew.pipeline.spark.cluster import apply_cluster_defaults, check_executors, is_local_master, validate_master
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder

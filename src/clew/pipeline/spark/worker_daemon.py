@@ -18,7 +18,7 @@ from types import ModuleType
 from pyspark.daemon import manager
 
 _WORKER = "pyspark.worker"
-_PRELOAD = (_WORKER, "clew.pipeline.log_source", "clew.pipeline.workers")
+_PRELOAD = (_WORKER, "clew.pipeline.sources.log_source", "clew.pipeline.workers")
 
 
 class HidePandas(MetaPathFinder):

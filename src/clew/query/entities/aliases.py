@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -58,8 +59,12 @@ class AliasStore:
 
     def find_node_id(self, node_id: str) -> str | None:
         """Return the node id of a job in events."""
-        query = "select namespace, name from jobs where 'job:' || namespace || ':' || alias = ?"
-        row = self._select(query, node_id)
+        name = node_id.removeprefix("job:")
+        # Both parts can contain colons.
+        splits = [(name[:end], name[end + 1 :]) for end, character in enumerate(name) if character == ":"]
+        query = """select namespace, name from json_each(?) split
+            cross join jobs on namespace = value ->> 0 and alias = value ->> 1"""
+        row = self._select(query, json.dumps(splits))
         return None if row is None else f"job:{row[0]}:{row[1]}"
 
     def find_version(self, version: str) -> VersionAlias | None:
@@ -70,7 +75,7 @@ class AliasStore:
     def _select(self, query: str, *values: str) -> tuple[str, ...] | None:
         if not self._path.exists():
             return None
-        with self._connect(f"file:{self._path}?mode=ro") as database:
+        with self._connect(f"{self._path.absolute().as_uri()}?mode=ro") as database:
             row: tuple[str, ...] | None = database.execute(query, values).fetchone()
             return row
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +19,7 @@ from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE
 from clew.index.encoding import DELETED, StoredFacet
 from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import HiddenUntil
+from clew.index.queries.reader import IndexReader
 from clew.index.visibility import NameMask
 from clew.query.entities.model import TagDefinition
 from clew.query.model import from_epoch_micros
@@ -183,6 +185,17 @@ class Annotations:
 
 
 NO_ANNOTATIONS: Final = Annotations(())
+# By reader: the version of its data, and the annotations. There may be many, of which a query needs one.
+_CACHE: Final[WeakKeyDictionary[IndexReader, tuple[object, Annotations]]] = WeakKeyDictionary()
+
+
+def read_annotations(index: IndexReader) -> Annotations:
+    """Read the annotations that an index has."""
+    data_version, cached = index.data_version(), _CACHE.get(index)
+    if cached is None or cached[0] != data_version:
+        stored = index.stored_facets("dataset", ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None)
+        cached = _CACHE[index] = data_version, Annotations(stored, mask=index.mask)
+    return cached[1]
 
 
 def _is_visible(identity: tuple[str, ...], mask: NameMask) -> bool:

@@ -17,7 +17,7 @@ from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
 from clew.index.queries.records import AssertedEdge, DatasetRecord
-from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
+from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations, read_annotations
 from clew.query.entities.model import (
     CatalogDataset,
     ColumnSources,
@@ -91,7 +91,7 @@ def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
     if len(names) > 1 and not reader.datasets_of([name]):
         # A name that occurs only in symlinks.
         name = names[0]
-    datasets = load_datasets(reader, {name: names})
+    datasets = load_datasets(reader, {name: names}, annotations=read_annotations(reader))
     if not datasets:
         raise UnknownNameError.of_entity(reader, "dataset", name[1])
     written_by, read_by = (

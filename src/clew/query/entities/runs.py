@@ -17,7 +17,7 @@ from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name
 from clew.index.queries.reader import IndexReader
 from clew.index.queries.records import RunIoRecord, RunRecord
-from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
+from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations, read_annotations
 from clew.query.entities.model import (
     CatalogJob,
     CatalogRun,
@@ -179,7 +179,7 @@ LATEST_RUNS = 10
 
 def describe_job(reader: IndexReader, name: Name) -> CatalogJob:
     """Load a job with its latest run and the datasets that it reads and writes; raise if it does not exist."""
-    jobs = load_jobs(reader, [name], latest_runs=0)
+    jobs = load_jobs(reader, [name], annotations=read_annotations(reader), latest_runs=0)
     if not jobs:
         raise UnknownNameError.of_entity(reader, "job", name[1])
     reads, writes = (

@@ -201,17 +201,10 @@ def list_datasets(index: IndexReader, text: str, limit: int) -> DatasetListView:
     """List the datasets with a text in their names."""
     rows, total = index.entity_page("dataset_states", _named(text), "last position", limit)
     items = []
-    for row in rows:
-        name = EntityName(row["namespace"], row["name"])
-        producers = to_usages(index.jobs_using(name.key, "OUTPUT"), "job")
-        items.append(
-            DatasetListItem(
-                name,
-                from_epoch_micros(row["last_event_at"]),
-                bool(row["is_deleted"]),
-                tuple(usage.node for usage in producers[:3]),
-            )
-        )
+    for key, state in index.activity_of(rows).items():
+        name, at = EntityName(*key), from_epoch_micros(state.last_event_at)
+        producers = to_usages(index.jobs_using(key, "OUTPUT"), "job")
+        items.append(DatasetListItem(name, at, state.is_deleted, tuple(usage.node for usage in producers[:3])))
     return DatasetListView(tuple(items), total)
 
 

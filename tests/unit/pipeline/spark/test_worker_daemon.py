@@ -18,7 +18,8 @@ from clew.pipeline.spark.worker_daemon import preload
 preload({worker!r})
 import pyarrow as pa
 assert pa.array(["text"]).to_pylist() == ["text"]
-print("clew.pipeline.workers" in sys.modules, "clew.pipeline.log_source" in sys.modules, "pandas" in sys.modules)
+names = "clew.pipeline.workers", "clew.pipeline.sources.log_source", "pandas"
+print(*(name in sys.modules for name in names))
 """
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from clew.data_dir import DatabaseUrl
 from clew.query.entities.aliases import AliasStore, JobAlias, VersionAlias
 
@@ -18,14 +20,18 @@ def test_without_a_file_there_are_no_aliases(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finds_what_was_written(tmp_path: Path) -> None:
-    store = AliasStore(tmp_path / "index.sqlite")
+@pytest.mark.parametrize("folder", ["data", "50% #1?"])
+def test_finds_what_was_written(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    store = AliasStore(tmp_path / folder / "index.sqlite")
     assert store.write([JobAlias("ns:1", "dag.task", "task")], [VERSION]) == 2
     # An import that is repeated replaces what it wrote.
     assert store.write([JobAlias("ns:1", "dag.task", "task2")], iter([VERSION])) == 2
     assert store.find_job("ns:1", "dag.task") == "task2"
     assert store.find_job("ns", "dag.task") is None
     assert store.find_node_id("job:ns:1:dag.task") == "job:ns:1:task2"
+    assert store.find_node_id("job:ns:dag.task") is None
+    assert store.find_node_id("dataset:ns:1:dag.task") is None
     assert store.find_version("AB-1") == VERSION
     # The file is beside the files of an index in PostgreSQL, too.
-    assert AliasStore(DatabaseUrl("postgresql://host/db", tmp_path)).find_version("ab-1") == VERSION
+    assert AliasStore(DatabaseUrl("postgresql://host/db", tmp_path / folder)).find_version("ab-1") == VERSION

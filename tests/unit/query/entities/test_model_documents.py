@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from clew.query.context import QueryResources
 from clew.query.diff import diff_runs, diff_versions
+from clew.query.entities.annotations import TagAnnotation, annotation_body, annotation_event, annotation_key
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_job, describe_run
 from clew.query.model import DatasetName
@@ -68,6 +70,26 @@ def test_a_job_has_its_latest_run(builds: Any, resources: QueryResources) -> Non
     assert job.latest_run is not None
     assert job.latest_run.id == builds.run_id("2")
     assert job.reads == (("db", "a"), ("db", "b"))
+
+
+def test_tags_are_those_of_producers_and_users(scenario: Any, resources: QueryResources) -> None:
+    sent = {"tags": {"tags": [{"key": "PII", "field": "email"}, {"key": "gold"}]}}
+    scenario.run("build", "a", "out", dataset_facets={"out": sent})
+
+    def tags() -> list[list[tuple[str, str | None]]]:
+        scenario.index_events()
+        with resources.reader() as index:
+            entities = describe_dataset(index, ("db", "out")), describe_job(index, ("jobs", "build"))
+        return [[(tag.key, tag.field) for tag in entity.tags] for entity in entities]
+
+    assert tags() == [[("PII", "email"), ("gold", None)], []]
+    annotations = [
+        (annotation_key("tags", "dataset", "db", "out"), TagAnnotation(((None, "audited"),), ((None, "gold"),))),
+        (annotation_key("tags", "job", "jobs", "build"), TagAnnotation(((None, "nightly"),))),
+    ]
+    event = annotation_event((key, annotation_body(annotation)) for key, annotation in annotations)
+    scenario.events.append(json.loads(event))
+    assert tags() == [[("PII", "email"), ("audited", None)], [("nightly", None)]]
 
 
 def test_diffs_inputs_and_outputs_of_two_runs(builds: Any, resources: QueryResources) -> None:

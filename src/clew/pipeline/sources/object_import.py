@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from clew.collector.file_import import (
@@ -55,9 +54,7 @@ class ObjectImporter:
         self._state.execute(_SCHEMA)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._state.close()
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from clew.kafka.config import KafkaConfig
 from clew.kafka.consumer import OffsetRange
 from clew.kafka.topics import TopicOffsets
 from clew.pipeline.checkpoint import POSITIONS_PER_OFFSET, SourceOffset
-from clew.pipeline.topic_source import advance_offset, check_offsets, plan_topic_tasks
+from clew.pipeline.sources.topic_source import advance_offset, check_offsets, plan_topic_tasks
 
 CONFIG = KafkaConfig("b:1", "t")
 

@@ -10,11 +10,15 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import astuple
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from clew.eventlog.segments import SegmentRange, end_position, split_ranges
+
+if TYPE_CHECKING:
+    from clew.kafka.consumer import OffsetRange
 
 FORMAT_NAME = "clew_log"
 # Changes are merged per task before they reach the index, which has 40 % more work with tasks of 16 MB. The overhead
@@ -26,10 +30,21 @@ _MAX_OFFSET = 1 << 62
 _COLUMNS = "path string, base bigint, start bigint, end bigint"
 
 
-class _RangesPartition(InputPartition):
-    def __init__(self, parts: list[SegmentRange]) -> None:
+class RangesPartition(InputPartition):
+    """Ranges that one task reads."""
+
+    def __init__(self, parts: Sequence[SegmentRange | OffsetRange]) -> None:
         super().__init__(parts)
         self.parts = parts
+
+
+class RangeReader:
+    """Returns the ranges of a task as rows."""
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
+        """Yield the ranges."""
+        assert isinstance(partition, RangesPartition)  # noqa: S101  # returned by `partitions`
+        return map(astuple, partition.parts)
 
 
 class LogSource(DataSource):
@@ -60,7 +75,7 @@ class LogSource(DataSource):
         return _LogStreamReader(self._folder, self._cores, self._bytes_per_trigger)
 
 
-class _LogReader(DataSourceReader):
+class _LogReader(RangeReader, DataSourceReader):
     def __init__(self, folder: Path, cores: int, start: int, end: int) -> None:
         self._folder = folder
         self._cores = cores
@@ -70,11 +85,8 @@ class _LogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return _partitions(self._folder, self._cores, self._start, min(self._end, end_position(self._folder)))
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-        return _read(partition)
 
-
-class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _LogStreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, folder: Path, cores: int, bytes_per_trigger: int) -> None:
         self._folder = folder
         self._cores = cores
@@ -102,9 +114,6 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return _partitions(self._folder, self._cores, start["position"], end["position"])
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-        return _read(partition)
-
 
 def _partitions(folder: Path, cores: int, start: int, end: int) -> Sequence[InputPartition]:
     """Split a range into tasks of equal size: one per core, fewer if they are small, more if they are too large."""
@@ -112,9 +121,4 @@ def _partitions(folder: Path, cores: int, start: int, end: int) -> Sequence[Inpu
     count = max(ceil(size / MAX_BYTES_PER_TASK), min(cores, ceil(size / _MIN_BYTES_PER_TASK)))
     step = ceil(size / max(1, count))
     tasks = (split_ranges(folder, offset, min(offset + step, end), step) for offset in range(start, end, max(1, step)))
-    return [_RangesPartition(parts) for parts in tasks if parts]
-
-
-def _read(partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-    assert isinstance(partition, _RangesPartition)  # noqa: S101  # returned by `partitions`
-    return map(astuple, partition.parts)
+    return [RangesPartition(parts) for parts in tasks if parts]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, astuple
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
@@ -40,9 +40,10 @@ from clew.pipeline.checkpoint import (
     TopicState,
     write_topic_state,
 )
-from clew.pipeline.event_source import EventSource, LogEventReader
 from clew.pipeline.progress import ProgressCallback
 from clew.pipeline.reprocess import ReplayStats, replay_events
+from clew.pipeline.sources.event_source import EventSource, LogEventReader
+from clew.pipeline.sources.log_source import RangeReader, RangesPartition
 from clew.pipeline.spark.topic_tasks import read_topic_events
 
 FORMAT_NAME = "clew_topic"
@@ -190,12 +191,6 @@ def advance_offset(start: SourceOffset, ends: Mapping[int, int], limit: int | No
     return SourceOffset(position, start.topic, start.topic_id, as_json_partitions(reached))
 
 
-class _OffsetsPartition(InputPartition):
-    def __init__(self, parts: list[OffsetRange]) -> None:
-        super().__init__(parts)
-        self.parts = parts
-
-
 class TopicSource(DataSource):
     """Ranges of offsets of a topic. The settings are in a subclass, so that no plan or log of Spark shows them."""
 
@@ -230,7 +225,7 @@ def _source_class(config: KafkaConfig) -> type[TopicSource]:
     return type("ConfiguredTopicSource", (TopicSource,), {"config": config, "__module__": "__main__"})
 
 
-class _TopicReader(DataSourceReader):
+class _TopicReader(RangeReader, DataSourceReader):
     def __init__(self, cores: int, start: SourceOffset, end: SourceOffset) -> None:
         self._cores = cores
         self._start = start
@@ -239,11 +234,8 @@ class _TopicReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return plan_topic_tasks(self._start, self._end, self._cores)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-        return _read(partition)
 
-
-class _TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _TopicStreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, config: KafkaConfig, cores: int, limit: int, checkpoint: Path) -> None:
         self._config = config
         self._checkpoint = checkpoint
@@ -291,9 +283,6 @@ class _TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return plan_topic_tasks(_decode(start), _decode(end), self._cores)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-        return _read(partition)
-
     def _offsets(self) -> TopicOffsets:
         if self._client is None:
             self._client = TopicClient(self._config)
@@ -340,7 +329,7 @@ def plan_topic_tasks(start: SourceOffset, end: SourceOffset, cores: int) -> Sequ
             tasks[-1].append(OffsetRange(part.topic, part.partition, first, stop, shifted))
             room -= stop - first
             first = stop
-    return [_OffsetsPartition(parts) for parts in tasks]
+    return [RangesPartition(parts) for parts in tasks]
 
 
 def plan_ranges(start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
@@ -352,8 +341,3 @@ def plan_ranges(start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
             ranges.append(OffsetRange(end.topic, int(name), first, stop, position))
             position += POSITIONS_PER_OFFSET * (stop - first)
     return ranges
-
-
-def _read(partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-    assert isinstance(partition, _OffsetsPartition)  # noqa: S101  # returned by `partitions`
-    return map(astuple, partition.parts)

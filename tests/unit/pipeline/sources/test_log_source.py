@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from clew.eventlog.segments import SegmentRange, end_position, read_lines
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
-from clew.pipeline.log_source import MAX_BYTES_PER_TASK, LogSource
+from clew.pipeline.sources.log_source import MAX_BYTES_PER_TASK, LogSource
 
 EVENT_COUNT = 4000
 SEGMENT_BYTES = 300_000

@@ -16,7 +16,7 @@ from clew.errors import ClewError
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.lake.s3 import open_bucket
-from clew.pipeline.object_import import ObjectImporter
+from clew.pipeline.sources.object_import import ObjectImporter
 
 
 def event(number: int) -> bytes:
