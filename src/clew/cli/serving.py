@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from clew.api.app import CollectorDispatch, create_app
 from clew.api.marquez.app import MarquezApi, MarquezMiddleware
+from clew.api.marquez.revivals import Revivals
 from clew.api.marquez.write_handlers import StoreEvent, create_log_store
 from clew.api.metrics import IndexMetrics
 from clew.api.middleware import AuthMiddleware, authenticated_read
@@ -88,7 +89,9 @@ def serve_all(
     collector = create_collector(
         log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state, metrics
     )
-    api, read = build_app(home, lambda event: collector.appender.append([event]))
+    revivals = Revivals()
+    api, read = build_app(home, lambda event: collector.appender.append([event]), revivals=revivals)
+    collector.appender.find_companions = revivals.annotations_for
     guarded = AuthMiddleware(api, authenticator, partial(build_limited_app, home))
     app = CollectorDispatch(responses.measure(guarded), collector, guarded.close)
     read_fast = responses.measure_fast(authenticated_read(read, authenticator))
@@ -106,15 +109,21 @@ def build_read_app(home: DataDir) -> Starlette:
 
 
 def build_app(
-    home: DataDir, store: StoreEvent | None = None, routes: Sequence[BaseRoute] = ()
+    home: DataDir,
+    store: StoreEvent | None = None,
+    routes: Sequence[BaseRoute] = (),
+    revivals: Revivals | None = None,
 ) -> tuple[Starlette, GetHandler]:
     """Build the application of a data directory, and its handler of the fast path.
 
-    `store` appends events to the log; by default the log is opened for each write. `routes` are additional.
+    `store` appends events to the log; by default the log is opened for each write. `routes` are additional, and
+    `revivals` gets what the API deletes.
     """
     resources = QueryResources(home.index, home.lake)
     resources.preload()
-    return _build_app(home, resources, store, routes)
+    if revivals is not None:
+        revivals.load(resources)
+    return _build_app(home, resources, store, routes, revivals)
 
 
 def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIApp, Callable[[], None]]:
@@ -124,14 +133,18 @@ def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIA
 
 
 def _build_app(
-    home: DataDir, resources: QueryResources, store: StoreEvent | None = None, more_routes: Sequence[BaseRoute] = ()
+    home: DataDir,
+    resources: QueryResources,
+    store: StoreEvent | None = None,
+    more_routes: Sequence[BaseRoute] = (),
+    revivals: Revivals | None = None,
 ) -> tuple[Starlette, GetHandler]:
     def status() -> PipelineStatus:
         return without_names(read_status(home)) if resources.namespaces else read_status(home)
 
     dependencies = UiDependencies(resources, home.lake, status)
     store_event = store or create_log_store(home.log)
-    marquez = MarquezApi(resources, home.log, store_event, is_collecting=store is not None)
+    marquez = MarquezApi(resources, home.log, store_event, revivals, is_collecting=store is not None)
     routes = [*operation_routes(resources), *ui_routes(dependencies), *more_routes]
     app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)

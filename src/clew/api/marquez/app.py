@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.marquez import read_handlers
-from clew.api.marquez.event_handlers import TRANSITIONS, EventHandlers
+from clew.api.marquez.event_handlers import TRANSITIONS, DeprecatedWriteHandlers
 from clew.api.marquez.http import (
     MarquezError,
     MarquezRequest,
@@ -28,6 +28,7 @@ from clew.api.marquez.http import (
 )
 from clew.api.marquez.lineage import LineageHandlers
 from clew.api.marquez.read_handlers import TextSearchHandlers
+from clew.api.marquez.revivals import Revivals
 from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_collecting
 from clew.api.middleware import TRUNCATED_FACETS
 from clew.errors import ClewError, MalformedError, UsageError
@@ -153,7 +154,7 @@ def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
     )
 
 
-def _event_routes(handlers: EventHandlers | None) -> tuple[Route, ...]:
+def _event_routes(handlers: DeprecatedWriteHandlers | None) -> tuple[Route, ...]:
     """Create the routes whose requests become OpenLineage events; without a collector, they are rejected."""
     dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
     if handlers is None:
@@ -195,16 +196,23 @@ class MarquezApi:
     """ASGI application of the Marquez API."""
 
     def __init__(
-        self, resources: QueryResources, log: Path, store_event: StoreEvent, *, is_collecting: bool = False
+        self,
+        resources: QueryResources,
+        log: Path,
+        store_event: StoreEvent,
+        revivals: Revivals | None = None,
+        *,
+        is_collecting: bool = False,
     ) -> None:
         self._resources = resources
         self._is_collecting = is_collecting
         # The names of other namespaces could not be hidden.
         self._unindexed = None if resources.namespaces else UnindexedCatalogs(log, resources.unindexed_annotations)
         self._routes: dict[int, list[Route]] = {}
-        write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations))
+        on_delete = (lambda *_: None) if revivals is None else revivals.add
+        write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations, on_delete))
         event_routes = _event_routes(
-            EventHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
+            DeprecatedWriteHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
         )
         for route in (*read_routes(log), *_graph_routes(resources), *write_routes, *event_routes):
             self._routes.setdefault(len(route.pattern), []).append(route)

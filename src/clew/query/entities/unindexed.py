@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from clew.eventlog.segments import decode_record, is_damaged, list_paths, list_segments, read_lines, split_ranges
 from clew.events.decoding import RejectedError
-from clew.events.facets import find_parent_facet, parse_parent
+from clew.events.facets import find_parent
 from clew.events.ids import event_id
 from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, Event
 from clew.events.streams import Stream, decode_event
@@ -137,14 +137,16 @@ def _parse_line(seq: int, line: bytes) -> TailEvent | None:
         return None
     if not isinstance(event, Event):
         return None
-    return TailEvent(seq, event, event_id(record.body), frozenset(_references(event)))
+    return TailEvent(seq, event, event_id(record.body), frozenset(event_references(event)))
 
 
-def _references(event: Event) -> Iterator[EntityReference]:
+def event_references(event: Event) -> Iterator[EntityReference]:
+    """Yield the runs, jobs and datasets that an event names."""
     if event.run is not None:
         yield "run", event.run.run_id
-        facet = find_parent_facet(event.run.facets or {})
-        for parent in () if facet is None else parse_parent(bytes(facet)).runs:
+        job = (None, None) if event.job is None else (event.job.namespace, event.job.name)
+        facet = find_parent(event.run.facets or {}, job)
+        for parent in () if facet is None else facet.runs:
             yield "run", parent.run_uuid
             if parent.job is not None:
                 yield "job", *parent.job
