@@ -122,6 +122,15 @@ def test_facets_of_an_event_are_those_of_its_run_job_and_datasets(server: Marque
         assert newest["facets"] == item.get("facets", {})
 
 
+def test_a_dataset_that_is_only_read_has_no_version(server: MarquezServer) -> None:
+    server.send_event(run_event(run_id("read"), "load", inputs=[dataset("in", schema=schema("a"))]))
+    path = dataset_path("warehouse", "in")
+    assert server.get(f"{path}/versions")["versions"] == []
+    assert server.get(path)["currentVersion"] is None
+    (read,) = server.get(f"/jobs/runs/{run_id('read')}")["inputDatasetVersions"]
+    assert read["datasetVersionId"]["version"] is not None
+
+
 def test_a_dataset_event(server: MarquezServer) -> None:
     table = dataset("my-dataset-name", schema=schema("col_a"))
     server.send_event(static_event("DatasetEvent", dataset=table))
@@ -383,7 +392,7 @@ def test_an_event_shows_a_deleted_job_again(server: MarquezServer) -> None:
     assert server.get(job_path("team", "load"))["name"] == "load"
 
 
-def test_a_streaming_job_has_a_version_while_it_runs(server: MarquezServer) -> None:
+def test_a_streaming_job_has_its_datasets_while_it_runs(server: MarquezServer) -> None:
     kind = {"jobType": facet(processingType="STREAMING", integration="FLINK", jobType="JOB")}
     inputs, outputs = [dataset("topic")], [dataset("table")]
     for number in range(3):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -405,3 +406,23 @@ def test_a_run_reads_another_version_than_it_writes(server: MarquezServer, steps
     )
     assert [(item["namespace"], item["name"]) for item in (*inputs, *outputs)] == [("team", "both")] * 2
     assert inputs[0]["version"] != outputs[0]["version"]
+
+
+# Lists of an index that is behind.
+
+
+def test_a_list_waits_for_the_index(tmp_path: Path) -> None:
+    with run_marquez_server(tmp_path / "home", is_eager=False) as server:
+        server.put_table("team", "orders", **TABLE)
+        server.index_new_events()
+        server.put_table("team", "totals", **TABLE)
+        path = "/api/v1/namespaces/team/datasets"
+        assert names(server.client.get(path).json()["datasets"]) == ["orders"]
+        indexing = Timer(0.2, server.index_new_events)
+        indexing.start()
+        response = server.client.get(path, headers={"prefer": "wait=30"})
+        indexing.join()
+        assert names(response.json()["datasets"]) == ["orders", "totals"]
+        server.put_table("team", "more", **TABLE)
+        # Not longer than it may.
+        assert len(server.client.get(path, headers={"prefer": "wait=1"}).json()["datasets"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 
 from clew.api.app import CollectorDispatch, create_app
 from clew.api.marquez.app import MarquezApi, MarquezMiddleware
+from clew.api.marquez.http import MAX_WAIT_SECONDS
 from clew.api.marquez.revivals import Revivals
 from clew.api.marquez.write_handlers import StoreEvent, create_log_store
 from clew.api.metrics import IndexMetrics
@@ -29,6 +31,7 @@ from clew.cli.server_options import ServerOptions, server_options
 from clew.collector.app import RequestLimits, create_collector
 from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
+from clew.errors import UsageError
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.checkpoint import open_log
 from clew.pipeline.metrics import LagMetrics
@@ -42,6 +45,8 @@ from clew.server.run import serve
 from clew.watch.metrics import WatchMetrics
 from clew.watch.options import WatchOptions
 from clew.watch.watcher import Watcher
+
+_READ_WAIT = "CLEW_READ_WAIT"
 
 
 @click.command("serve")
@@ -99,6 +104,15 @@ def serve_all(
     serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
 
 
+def _read_wait() -> float:
+    """Return the seconds that lists and graphs of the Marquez API wait for the index."""
+    text = os.environ.get(_READ_WAIT, "").strip()
+    try:
+        return min(max(0.0, float(text or 0)), MAX_WAIT_SECONDS)
+    except ValueError:
+        raise UsageError(f"{_READ_WAIT}={text!r} is not a number of seconds.") from None
+
+
 def _watch_metrics(watcher: Watcher | None) -> list[WatchMetrics]:
     return [] if watcher is None else [WatchMetrics(watcher)]
 
@@ -144,7 +158,8 @@ def _build_app(
 
     dependencies = UiDependencies(resources, home.lake, status)
     store_event = store or create_log_store(home.log)
-    marquez = MarquezApi(resources, home.log, store_event, revivals, is_collecting=store is not None)
+    is_collecting, read_wait = store is not None, _read_wait()
+    marquez = MarquezApi(resources, home.log, store_event, revivals, is_collecting=is_collecting, read_wait=read_wait)
     routes = [*operation_routes(resources), *ui_routes(dependencies), *more_routes]
     app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -23,6 +24,7 @@ from clew.api.marquez.http import (
     MarquezRequest,
     MarquezResponse,
     path_segments,
+    preferred_wait,
     receive_body,
     scope_path_segments,
 )
@@ -55,6 +57,7 @@ _PREFIXES: Final = ("/api/v1/", "/api/v2beta/")
 _FAST_PATH_PREFIXES: Final = (b"/api/v1/jobs/", b"/api/v1/namespaces/")
 # Lists and traversals take milliseconds and run in threads, so that they do not delay single documents.
 _THREADS = 4
+_INDEX_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -203,8 +206,10 @@ class MarquezApi:
         revivals: Revivals | None = None,
         *,
         is_collecting: bool = False,
+        read_wait: float = 0.0,
     ) -> None:
         self._resources = resources
+        self._read_wait = read_wait
         self._is_collecting = is_collecting
         # The names of other namespaces could not be hidden.
         self._unindexed = None if resources.namespaces else UnindexedCatalogs(log, resources.unindexed_annotations)
@@ -259,9 +264,30 @@ class MarquezApi:
         if route.is_inline:
             with suppress(NeedsThreadError):
                 return self._call(route, request, accepts_gzip, may_block=False)
+        if method == "GET" and route.entity is None:
+            await self._wait_for_index(preferred_wait(scope["headers"], self._read_wait))
         return await asyncio.get_running_loop().run_in_executor(
             self._executor, self._call, route, request, accepts_gzip
         )
+
+    async def _wait_for_index(self, seconds: float) -> None:
+        """Wait until the index has the events that were acknowledged before, or for a number of seconds."""
+        deadline = time.monotonic() + seconds
+        while seconds and time.monotonic() < deadline and not await self._is_indexed():  # noqa: ASYNC110
+            # The index is written by another process.
+            await asyncio.sleep(_INDEX_POLL_SECONDS)
+
+    async def _is_indexed(self) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._check_indexed)
+
+    def _check_indexed(self) -> bool:
+        if self._unindexed is None:
+            return True
+        try:
+            with self._resources.catalog() as catalog:
+                return self._unindexed.is_indexed(catalog)
+        except MissingIndexError:
+            return self._unindexed.is_indexed(None)
 
     # Positional, for run_in_executor.
     def _call(

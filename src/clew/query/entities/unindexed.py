@@ -84,6 +84,12 @@ class LogTail:
             events = {event.seq: event for reference in related for event in self._events[reference]}
         return [events[seq] for seq in sorted(events)[-_MAX_EVENTS:]]
 
+    def is_empty(self, version: IndexVersion | None) -> bool:
+        """Return whether an index has all events."""
+        with self._lock:
+            self._refresh(version)
+            return not self._events
+
     def _refresh(self, version: IndexVersion | None) -> None:
         identity, indexed_seq = ("", -1) if version is None else (version.identity, version.indexed_seq)
         if version is not None and not version.last_batch:
@@ -167,6 +173,10 @@ class UnindexedCatalogs:
     def find_events(self, catalog: Catalog | None, entity: EntityReference) -> list[TailEvent]:
         """Return the events about an entity that the index of a catalog does not have."""
         return self._tail.find_events(entity, None if catalog is None else catalog.reader.version())
+
+    def is_indexed(self, catalog: Catalog | None) -> bool:
+        """Return whether the index of a catalog has all events."""
+        return self._tail.is_empty(None if catalog is None else catalog.reader.version())
 
     @contextmanager
     def open(self, catalog: Catalog | None, events: Collection[TailEvent]) -> Iterator[Catalog]:
