@@ -62,6 +62,8 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "bundled one), `system` or `bundled`.",
     "CLEW_KAFKA_CONFIG": "Properties file with settings of [Kafka](kafka.md#client-settings) clients.",
     "CLEW_METRICS": "Column metrics of capture: `all` (default), `counts` (no minimum and maximum) or `off`.",
+    "CLEW_READ_WAIT": "Seconds that lists and graphs of the "
+    "[Marquez API](marquez-compatibility.md#read-your-own-writes) wait for the index. Default: 0.",
     "CLEW_INVALID_EVENTS": "Response to invalid events over HTTP: `reject` (422, default) or `accept` (201). "
     "Flag: `--invalid-events`.",
     "CLEW_SPEC": "Directory of the OpenLineage JSON Schemas for `clew validate`. Flag: `--spec`.",

@@ -179,6 +179,21 @@ class MarquezDatabase:
             [job_version, dataset_id, kind] * 2,
         )
         version = row_id("dataset version", dataset["namespace"], dataset["name"], run)
+        if kind == "INPUT":
+            # The current version, or one without a run.
+            ((current,),) = connection.execute(
+                "select current_version_uuid from datasets where uuid = %s", [dataset_id]
+            ).fetchall()
+            if current is None:
+                current = version
+                connection.execute(
+                    "insert into dataset_versions values (%s, %s, %s, %s, null, null, %s, %s, null)",
+                    [current, at, dataset_id, row_id("hash", current), dataset["namespace"], dataset["name"]],
+                )
+                connection.execute(
+                    "update datasets set current_version_uuid = %s where uuid = %s", [current, dataset_id]
+                )
+            connection.execute("insert into runs_input_mapping values (%s, %s)", [run, current])
         if kind == "OUTPUT":
             connection.execute(
                 "insert into dataset_versions values (%s, %s, %s, %s, %s, null, %s, %s, null) on conflict do nothing",

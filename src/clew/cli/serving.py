@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -15,6 +16,8 @@ from starlette.types import ASGIApp
 
 from clew.api.app import CollectorDispatch, create_app
 from clew.api.marquez.app import MarquezApi, MarquezMiddleware
+from clew.api.marquez.http import MAX_WAIT_SECONDS
+from clew.api.marquez.revivals import Revivals
 from clew.api.marquez.write_handlers import StoreEvent, create_log_store
 from clew.api.metrics import IndexMetrics
 from clew.api.middleware import AuthMiddleware, authenticated_read
@@ -28,6 +31,7 @@ from clew.cli.server_options import ServerOptions, server_options
 from clew.collector.app import RequestLimits, create_collector
 from clew.config import DEFAULT_PORT
 from clew.data_dir import DataDir
+from clew.errors import UsageError
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.checkpoint import open_log
 from clew.pipeline.metrics import LagMetrics
@@ -41,6 +45,8 @@ from clew.server.run import serve
 from clew.watch.metrics import WatchMetrics
 from clew.watch.options import WatchOptions
 from clew.watch.watcher import Watcher
+
+_READ_WAIT = "CLEW_READ_WAIT"
 
 
 @click.command("serve")
@@ -88,12 +94,23 @@ def serve_all(
     collector = create_collector(
         log, limits, home.streams, authenticator, expand_abandoned, read_pipeline_state, metrics
     )
-    api, read = build_app(home, lambda event: collector.appender.append([event]))
+    revivals = Revivals()
+    api, read = build_app(home, lambda event: collector.appender.append([event]), revivals=revivals)
+    collector.appender.find_companions = revivals.annotations_for
     guarded = AuthMiddleware(api, authenticator, partial(build_limited_app, home))
     app = CollectorDispatch(responses.measure(guarded), collector, guarded.close)
     read_fast = responses.measure_fast(authenticated_read(read, authenticator))
     fast_path = FastPath(collector.fast_path_handlers, read_fast)
     serve(app, listener, stderr_console().print, server.tls, fast_path, server.policy)
+
+
+def _read_wait() -> float:
+    """Return the seconds that lists and graphs of the Marquez API wait for the index."""
+    text = os.environ.get(_READ_WAIT, "").strip()
+    try:
+        return min(max(0.0, float(text or 0)), MAX_WAIT_SECONDS)
+    except ValueError:
+        raise UsageError(f"{_READ_WAIT}={text!r} is not a number of seconds.") from None
 
 
 def _watch_metrics(watcher: Watcher | None) -> list[WatchMetrics]:
@@ -106,15 +123,21 @@ def build_read_app(home: DataDir) -> Starlette:
 
 
 def build_app(
-    home: DataDir, store: StoreEvent | None = None, routes: Sequence[BaseRoute] = ()
+    home: DataDir,
+    store: StoreEvent | None = None,
+    routes: Sequence[BaseRoute] = (),
+    revivals: Revivals | None = None,
 ) -> tuple[Starlette, GetHandler]:
     """Build the application of a data directory, and its handler of the fast path.
 
-    `store` appends events to the log; by default the log is opened for each write. `routes` are additional.
+    `store` appends events to the log; by default the log is opened for each write. `routes` are additional, and
+    `revivals` gets what the API deletes.
     """
     resources = QueryResources(home.index, home.lake)
     resources.preload()
-    return _build_app(home, resources, store, routes)
+    if revivals is not None:
+        revivals.load(resources)
+    return _build_app(home, resources, store, routes, revivals)
 
 
 def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIApp, Callable[[], None]]:
@@ -124,14 +147,19 @@ def build_limited_app(home: DataDir, namespaces: tuple[str, ...]) -> tuple[ASGIA
 
 
 def _build_app(
-    home: DataDir, resources: QueryResources, store: StoreEvent | None = None, more_routes: Sequence[BaseRoute] = ()
+    home: DataDir,
+    resources: QueryResources,
+    store: StoreEvent | None = None,
+    more_routes: Sequence[BaseRoute] = (),
+    revivals: Revivals | None = None,
 ) -> tuple[Starlette, GetHandler]:
     def status() -> PipelineStatus:
         return without_names(read_status(home)) if resources.namespaces else read_status(home)
 
     dependencies = UiDependencies(resources, home.lake, status)
     store_event = store or create_log_store(home.log)
-    marquez = MarquezApi(resources, home.log, store_event, is_collecting=store is not None)
+    is_collecting, read_wait = store is not None, _read_wait()
+    marquez = MarquezApi(resources, home.log, store_event, revivals, is_collecting=is_collecting, read_wait=read_wait)
     routes = [*operation_routes(resources), *ui_routes(dependencies), *more_routes]
     app = create_app(routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)

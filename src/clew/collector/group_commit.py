@@ -115,6 +115,8 @@ class Appender:
         self._commits: asyncio.Task[None] | None = None
         self._is_open = False
         self.pending_bytes = 0
+        # Returns what is stored together with entries.
+        self.find_companions: Callable[[Sequence[LogEntry]], Sequence[LogEntry]] = lambda _: ()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -201,7 +203,8 @@ class Appender:
             groups, self._queue, self.pending_bytes = self._queue, [], 0
             if not groups:
                 continue
-            error = await self._commit([entry for group in groups for entry in group.entries])
+            entries = [entry for group in groups for entry in group.entries]
+            error = await self._commit([*entries, *self.find_companions(entries)])
             for group in groups:
                 # Runs after the next write, so that the disk is busy.
                 self._loop.call_soon(group.resolve, error)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache, wraps
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import NAMESPACE_URL, uuid3
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -16,6 +18,7 @@ from clew.events.ids import content_id
 from clew.events.openlineage import Facets, parse_time, to_epoch_micros
 
 T = TypeVar("T")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 _decode = msgspec.json.Decoder().decode
 # Many events repeat the same small facets, such as jobType or parent. Large ones are not worth the memory.
@@ -191,9 +194,30 @@ class RunError(NamedTuple):
     language: str | None
 
 
-def find_parent_facet(facets: Facets) -> Raw | None:
-    """Return the `parent` facet, which early clients named `parentRun`."""
-    return facets.get("parent") or facets.get("parentRun")
+def find_parent(facets: Facets, job: tuple[str | None, str | None]) -> ParentFacet | None:
+    """Return the content of the `parent` facet of a run of a job.
+
+    Airflow once named it `parentRun`, and for a while sent both. As in Marquez, the old name wins.
+    """
+    facet = facets.get("parentRun") or facets.get("parent")
+    if facet is None:
+        return None
+    parent = parse_parent(bytes(facet))
+    return _find_dag(parent) if parent.job == job else parent
+
+
+def _find_dag(parent: ParentFacet) -> ParentFacet:
+    """Return the DAG and its run as parent, if Airflow before 2.1 has named the task and the schedule instead.
+
+    The id of the run is that of Marquez.
+    """
+    schedule, namespace, task, *root = parent.names
+    dag = (task or "").rpartition(".")[0]
+    if not schedule or not dag or _UUID.fullmatch(schedule):
+        return parent
+    run_uuid = str(uuid3(NAMESPACE_URL, f"{namespace}.{dag}.{schedule}"))
+    names = run_uuid, namespace, dag
+    return ParentFacet((*names, *root), (_run_ref(*names), *parent.runs[1:]))
 
 
 @cached_by_bytes

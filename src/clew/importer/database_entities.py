@@ -62,13 +62,13 @@ class _EntityReader:
             self._documents.add_tags(*identity, tags)
 
     def read_namespaces(self) -> None:
-        query = "select name, current_owner_name, description from namespaces"
-        for row in self._rows(query, namespaces="name current_owner_name description"):
+        query = f"select name, current_owner_name, description, {_CREATED} from namespaces"  # noqa: S608
+        for row in self._rows(query, namespaces="name current_owner_name description created_at"):
             self._documents.add_namespace(*row)
 
     def read_sources(self) -> None:
-        query = "select name, type, connection_url, description from sources"
-        for row in self._rows(query, sources="name type connection_url description"):
+        query = f"select name, type, connection_url, description, {_CREATED} from sources"  # noqa: S608
+        for row in self._rows(query, sources="name type connection_url description created_at"):
             self._documents.add_source(*row)
 
     def read_hidden(self) -> None:
@@ -116,13 +116,13 @@ class _EntityReader:
         return inputs, outputs
 
     def read_datasets(self) -> None:
-        """Add datasets that no event has written or described."""
-        described = "select 1 from dataset_facets f where f.dataset_uuid = d.uuid"
+        """Add datasets that no event has written, read or described."""
+        named = [_NAMED_BY_EVENTS[table] for table in _NAMED_BY_EVENTS if table in self._schema]
         query = f"""select d.uuid, d.namespace_name, d.name, {_TIME.format("d.created_at")}, d.description
             from datasets d where not exists (
                 select 1 from dataset_versions v join lineage_events e on e.run_uuid = v.run_uuid
                 where v.dataset_uuid = d.uuid)
-            {f"and not exists ({described})" if "dataset_facets" in self._schema else ""}"""  # noqa: S608
+            {"".join(f" and not exists ({query})" for query in named)}"""  # noqa: S608
         for uuid, namespace, name, created_at, description in self._rows(
             query,
             datasets="uuid namespace_name name created_at description",
@@ -200,6 +200,17 @@ class _EntityReader:
         return f"case when {_IS_PREFIXED} then j.simple_name else j.name end"
 
 
+# Queries of what events have stored about a dataset `d`, by table. What a run only reads has a version without a run.
+_NAMED_BY_EVENTS: Final = {
+    "dataset_facets": "select 1 from dataset_facets f where f.dataset_uuid = d.uuid",
+    "runs_input_mapping": """select 1 from dataset_versions v
+        join runs_input_mapping m on m.dataset_version_uuid = v.uuid
+        join lineage_events e on e.run_uuid = m.run_uuid where v.dataset_uuid = d.uuid""",
+    "job_versions_io_mapping": """select 1 from job_versions_io_mapping m
+        join job_versions v on v.uuid = m.job_version_uuid
+        join lineage_events e on e.job_namespace = v.namespace_name and e.job_name = v.job_name
+        where m.dataset_uuid = d.uuid and v.latest_run_uuid is null""",
+}
 _IS_PREFIXED: Final = """j.parent_job_uuid is not null and not exists (
     select 1 from lineage_events e where e.job_namespace = j.namespace_name and e.job_name = j.name)"""
 

@@ -7,11 +7,13 @@ made them, become events. The same state gives the same bytes, so that a repeate
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from clew.events.openlineage import parse_time
 from clew.query.entities.annotations import (
     NO_ANNOTATIONS,
     Annotations,
@@ -72,16 +74,21 @@ class EntityDocuments:
         """Add the definition of a tag."""
         self._annotate(("tag", name), TagDescription(description))
 
-    def add_namespace(self, name: str, owner: str | None, description: str | None) -> None:
+    def add_namespace(
+        self, name: str, owner: str | None, description: str | None, created_at: str | None = None
+    ) -> None:
         """Add owner and description of a namespace, if they were set and users of clew have not set others."""
         is_set = owner not in {None, "", DEFAULT_OWNER} or bool(description)
         if is_set and self._current.namespace(name) is None:
-            self._annotate(("namespace", name), NamespaceAnnotation(owner or DEFAULT_OWNER, description))
+            annotation = NamespaceAnnotation(owner or DEFAULT_OWNER, description, *_times(created_at))
+            self._annotate(("namespace", name), annotation)
 
-    def add_source(self, name: str, kind: str, url: str, description: str | None) -> None:
+    def add_source(
+        self, name: str, kind: str, url: str, description: str | None, created_at: str | None = None
+    ) -> None:
         """Add a data source."""
         if name != _DEFAULT_SOURCE and name not in self._current.sources():
-            self._annotate(("source", name), SourceAnnotation(kind, url, description))
+            self._annotate(("source", name), SourceAnnotation(kind, url, description, *_times(created_at)))
 
     def hide(self, *identity: str) -> None:
         """Hide a deleted job, dataset or namespace until the next event about it."""
@@ -155,6 +162,12 @@ class EntityDocuments:
 def annotation_events(annotations: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
     """Yield the events that store annotations in the log."""
     return map(annotation_event, _batches(annotations))
+
+
+def _times(created_at: str | None) -> tuple[datetime | None, datetime | None]:
+    """Return the times of the first and the last change; that of Marquez's last change also changes with events."""
+    time = None if created_at is None else parse_time(created_at)
+    return time, time
 
 
 def _batches(items: Sequence[tuple[str, bytes]]) -> Iterator[Sequence[tuple[str, bytes]]]:

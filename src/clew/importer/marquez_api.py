@@ -226,12 +226,12 @@ def read_api_entities(
     for tag in server.documents("tags", "tags"):
         documents.add_tag(tag["name"], tag.get("description"))
     for source in server.documents("sources", "sources"):
-        documents.add_source(
-            source["name"], source.get("type") or "", source.get("connectionUrl") or "", source.get("description")
-        )
+        kind, url = source.get("type") or "", source.get("connectionUrl") or ""
+        documents.add_source(source["name"], kind, url, source.get("description"), source.get("createdAt"))
     for namespace in server.namespaces():
         name = namespace["name"]
-        documents.add_namespace(name, namespace.get("ownerName"), namespace.get("description"))
+        owner, description = namespace.get("ownerName"), namespace.get("description")
+        documents.add_namespace(name, owner, description, namespace.get("createdAt"))
         if namespace.get("isHidden"):
             documents.hide("namespace", name)
             continue

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import NAMESPACE_URL, uuid3
 
 import pytest
+from msgspec import Raw
 
 from clew.events.facets import (
     cached_by_bytes,
     decode_facet,
+    find_parent,
     get_str,
     parse_description,
     parse_job_type,
@@ -122,3 +125,39 @@ def test_parse_job_type_and_description() -> None:
     assert parse_job_type(facet) == (None, "SPARK", "BATCH")
     assert parse_description(b'{"description": "Loads."}') == "Loads."
     assert parse_description(b'{"_deleted": true, "description": "Loads."}') is None
+
+
+TASK = "team", "dag.task"
+SCHEDULE = "scheduled__2022-04-25T00:20:00+00:00"
+DAG_RUN = "d46e465b-d358-4d32-83d4-df660ff614dd"
+
+
+def parent_of_task(run: str, name: str) -> Raw:
+    return Raw(json.dumps({"run": {"runId": run}, "job": {"namespace": "team", "name": name}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("facets", "expected"),
+    [
+        ({"parent": parent_of_task(DAG_RUN, "dag")}, (DAG_RUN, "dag")),
+        ({"parentRun": parent_of_task(DAG_RUN, "dag")}, (DAG_RUN, "dag")),
+        ({"parentRun": parent_of_task(DAG_RUN, "dag"), "parent": parent_of_task("r", "x")}, (DAG_RUN, "dag")),
+        # The task and the schedule instead of the DAG and its run; the id is that of Marquez.
+        (
+            {"parent": parent_of_task(SCHEDULE, "dag.task")},
+            (str(uuid3(NAMESPACE_URL, f"team.dag.{SCHEDULE}")), "dag"),
+        ),
+        ({"parent": parent_of_task(SCHEDULE, "dag.other")}, (SCHEDULE, "dag.other")),
+        ({"parent": parent_of_task(DAG_RUN, "dag.task")}, (DAG_RUN, "dag.task")),
+    ],
+)
+def test_find_parent(facets: dict[str, Raw], expected: tuple[str, str]) -> None:
+    parent = find_parent(facets, TASK)
+    assert parent is not None
+    assert (parent.names[0], parent.names[2]) == expected
+    assert [(run.run_uuid, run.job) for run in parent.runs] == [(expected[0], ("team", expected[1]))]
+
+
+def test_a_run_without_parent() -> None:
+    assert find_parent({}, TASK) is None
+    assert find_parent({"parent": parent_of_task(SCHEDULE, "task")}, ("team", "task")) is not None

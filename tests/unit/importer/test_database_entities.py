@@ -45,7 +45,8 @@ def test_what_events_contain_is_not_added(marquez: MarquezDatabase) -> None:
     marquez.store([run_event(number, kind, "dag") for number in range(3) for kind in ("START", "COMPLETE")])
     documents = read(marquez)
     assert annotation_values(documents) == {}
-    assert [event["job"]["name"] for event in events(documents) if "job" in event] == []
+    # Also no dataset that is only read and has no facets.
+    assert events(documents) == []
 
 
 def test_tags_and_their_mappings(current: MarquezDatabase) -> None:
@@ -66,13 +67,15 @@ def test_owners_sources_and_deletions(current: MarquezDatabase) -> None:
     current.execute("update namespaces set current_owner_name = 'data team', description = 'tables' where name = 'db'")
     for name, url in (("default", ""), ("warehouse", "jdbc:postgresql://w/db")):
         current.execute(
-            "insert into sources values (%s, 'POSTGRESQL', now(), now(), %s, %s, 'd')", row_id(name), name, url
+            "insert into sources values (%s, 'POSTGRESQL', '2024-01-02Z', now(), %s, %s, 'd')", row_id(name), name, url
         )
     current.execute("update jobs set is_hidden = true where name = 'job1'")
     current.execute("update datasets set is_hidden = true where name = 'out2'")
+    created = dict.fromkeys(("created_at", "updated_at"), "2024-05-06T07:08:10Z")
+    made = dict.fromkeys(("created_at", "updated_at"), "2024-01-02T00:00:00Z")
     assert annotation_values(read(current)) == {
-        ("namespace", "db"): {"owner": "data team", "description": "tables"},
-        ("source", "warehouse"): {"type": "POSTGRESQL", "url": "jdbc:postgresql://w/db", "description": "d"},
+        ("namespace", "db"): {"owner": "data team", "description": "tables", **created},
+        ("source", "warehouse"): {"type": "POSTGRESQL", "url": "jdbc:postgresql://w/db", "description": "d", **made},
         ("hidden", "job", "jobs", "job1"): {"is_hidden": True},
         ("hidden", "dataset", "db", "out2"): {"is_hidden": True},
     }

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -17,17 +18,19 @@ from typing import Final, Literal, TypeAlias, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.marquez import read_handlers
-from clew.api.marquez.event_handlers import TRANSITIONS, EntityEventHandlers
+from clew.api.marquez.event_handlers import TRANSITIONS, DeprecatedWriteHandlers
 from clew.api.marquez.http import (
     MarquezError,
     MarquezRequest,
     MarquezResponse,
     path_segments,
+    preferred_wait,
     receive_body,
     scope_path_segments,
 )
 from clew.api.marquez.lineage import LineageHandlers
 from clew.api.marquez.read_handlers import TextSearchHandlers
+from clew.api.marquez.revivals import Revivals
 from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_collecting
 from clew.api.middleware import TRUNCATED_FACETS
 from clew.errors import ClewError, MalformedError, UsageError
@@ -54,6 +57,7 @@ _PREFIXES: Final = ("/api/v1/", "/api/v2beta/")
 _FAST_PATH_PREFIXES: Final = (b"/api/v1/jobs/", b"/api/v1/namespaces/")
 # Lists and traversals take milliseconds and run in threads, so that they do not delay single documents.
 _THREADS = 4
+_INDEX_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
     )
 
 
-def _event_routes(handlers: EntityEventHandlers | None) -> tuple[Route, ...]:
+def _event_routes(handlers: DeprecatedWriteHandlers | None) -> tuple[Route, ...]:
     """Create the routes whose requests become OpenLineage events; without a collector, they are rejected."""
     dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
     if handlers is None:
@@ -195,16 +199,25 @@ class MarquezApi:
     """ASGI application of the Marquez API."""
 
     def __init__(
-        self, resources: QueryResources, log: Path, store_event: StoreEvent, *, is_collecting: bool = False
+        self,
+        resources: QueryResources,
+        log: Path,
+        store_event: StoreEvent,
+        revivals: Revivals | None = None,
+        *,
+        is_collecting: bool = False,
+        read_wait: float = 0.0,
     ) -> None:
         self._resources = resources
+        self._read_wait = read_wait
         self._is_collecting = is_collecting
         # The names of other namespaces could not be hidden.
         self._unindexed = None if resources.namespaces else UnindexedCatalogs(log, resources.unindexed_annotations)
         self._routes: dict[int, list[Route]] = {}
-        write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations))
+        on_delete = (lambda *_: None) if revivals is None else revivals.add
+        write_routes = _write_routes(WriteHandlers(log, store_event, resources.unindexed_annotations, on_delete))
         event_routes = _event_routes(
-            EntityEventHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
+            DeprecatedWriteHandlers(store_event, self._read, self._open_catalog) if is_collecting else None
         )
         for route in (*read_routes(log), *_graph_routes(resources), *write_routes, *event_routes):
             self._routes.setdefault(len(route.pattern), []).append(route)
@@ -251,9 +264,30 @@ class MarquezApi:
         if route.is_inline:
             with suppress(NeedsThreadError):
                 return self._call(route, request, accepts_gzip, may_block=False)
+        if method == "GET" and route.entity is None:
+            await self._wait_for_index(preferred_wait(scope["headers"], self._read_wait))
         return await asyncio.get_running_loop().run_in_executor(
             self._executor, self._call, route, request, accepts_gzip
         )
+
+    async def _wait_for_index(self, seconds: float) -> None:
+        """Wait until the index has the events that were acknowledged before, or for a number of seconds."""
+        deadline = time.monotonic() + seconds
+        while seconds and time.monotonic() < deadline and not await self._is_indexed():  # noqa: ASYNC110
+            # The index is written by another process.
+            await asyncio.sleep(_INDEX_POLL_SECONDS)
+
+    async def _is_indexed(self) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._check_indexed)
+
+    def _check_indexed(self) -> bool:
+        if self._unindexed is None:
+            return True
+        try:
+            with self._resources.catalog() as catalog:
+                return self._unindexed.is_indexed(catalog)
+        except MissingIndexError:
+            return self._unindexed.is_indexed(None)
 
     # Positional, for run_in_executor.
     def _call(

@@ -25,6 +25,7 @@ from clew.events.openlineage import validate_openlineage
 from clew.events.streams import Stream
 from clew.index.queries.entities import Name
 from clew.query.entities.catalog import Catalog
+from clew.query.entities.model import CatalogDataset
 from clew.query.entities.unindexed import EntityReference
 
 # Returns the response to a GET request, given by its path segments.
@@ -91,7 +92,7 @@ class RunBody(Struct, rename="camel"):
     args: dict[str, str] | None = None
 
 
-class EntityEventHandlers:
+class DeprecatedWriteHandlers:
     """Handlers of requests that become events."""
 
     def __init__(self, store_event: StoreEvent, read: ReadPath, open_catalog: OpenCatalog) -> None:
@@ -107,7 +108,9 @@ class EntityEventHandlers:
         source = next((source for source in catalog.sources() if source.name == body.source_name), None)
         if source is None:
             raise not_found_error("Source", body.source_name)
-        facets = _dataset_facets(body, source.connection_url)
+        with self._open_catalog(("dataset", namespace, name)) as known:
+            current = known.dataset((namespace, name))
+        facets = _dataset_facets(body, source.connection_url, current)
         dataset = {"namespace": namespace, "name": name, "facets": facets}
         if body.run_id is None:
             self._store("DatasetEvent", dataset=dataset)
@@ -159,8 +162,15 @@ class EntityEventHandlers:
             job = catalog.job(name)
             # In Marquez, a run reads and writes the datasets of its job.
             inputs, outputs = ((), ()) if job is None else (job.inputs, job.outputs)
+            job_facets = {} if job is None or job.location is None else _location_facet(job.location)
         self._store_run(
-            run_id, event_type, name, at=at, inputs=_name_documents(inputs), outputs=_name_documents(outputs)
+            run_id,
+            event_type,
+            name,
+            at=at,
+            job_facets=job_facets,
+            inputs=_name_documents(inputs),
+            outputs=_name_documents(outputs),
         )
         return self._read("jobs", "runs", run_id)
 
@@ -182,10 +192,11 @@ class EntityEventHandlers:
         job: Name,
         facets: dict[str, Any] | None = None,
         at: datetime | None = None,
+        job_facets: dict[str, Any] | None = None,
         **members: Any,
     ) -> None:
         run = {"runId": run_id, "facets": facets or {}}
-        document = {"namespace": job[0], "name": job[1]}
+        document = {"namespace": job[0], "name": job[1], "facets": job_facets or {}}
         self._store("RunEvent", at, eventType=event_type, run=run, job=document, **members)
 
     def _store(self, kind: str, at: datetime | None = None, **members: Any) -> None:
@@ -206,7 +217,8 @@ def _parse_run_id(text: str) -> str:
         raise MarquezError(400, f"run '{text}' must be a UUID.") from None
 
 
-def _dataset_facets(body: DatasetBody, source_url: str) -> dict[str, Any]:
+def _dataset_facets(body: DatasetBody, source_url: str, current: CatalogDataset | None) -> dict[str, Any]:
+    """Return the facets of a request. As in Marquez, tags are added."""
     fields = body.fields or ()
     columns = [{"name": field.name, "type": field.type, "description": field.description} for field in fields]
     own = {"type": body.type, "physicalName": body.physical_name, "schemaLocation": body.schema_location}
@@ -217,7 +229,8 @@ def _dataset_facets(body: DatasetBody, source_url: str) -> dict[str, Any]:
     }
     if body.description is not None:
         facets["documentation"] = _facet("1-1-0/DocumentationDatasetFacet", {"description": body.description})
-    tags = [{"key": tag, "value": "true"} for tag in body.tags or ()]
+    own_tags = () if current is None else (tag.key for tag in current.tags if tag.field is None)
+    tags = [{"key": tag, "value": "true"} for tag in sorted({*(body.tags or ()), *own_tags})]
     tags += [{"key": tag, "value": "true", "field": field.name} for field in fields for tag in field.tags or ()]
     if tags:
         facets["tags"] = _facet("1-0-0/TagsDatasetFacet", {"tags": tags})
@@ -231,12 +244,15 @@ def _job_facets(body: JobBody) -> dict[str, Any]:
     if body.description is not None:
         facets["documentation"] = _facet("1-1-0/DocumentationJobFacet", {"description": body.description})
     if body.location is not None:
-        location = {"type": "url", "url": body.location}
-        facets["sourceCodeLocation"] = _facet("1-0-1/SourceCodeLocationJobFacet", location)
+        facets |= _location_facet(body.location)
     if body.tags:
         tags = [{"key": tag, "value": "true"} for tag in body.tags]
         facets["tags"] = _facet("1-0-0/TagsJobFacet", {"tags": tags})
     return facets
+
+
+def _location_facet(url: str) -> dict[str, Any]:
+    return {"sourceCodeLocation": _facet("1-0-1/SourceCodeLocationJobFacet", {"type": "url", "url": url})}
 
 
 def _facet(schema: str, members: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from clew.events.openlineage import parse_time
 T = TypeVar("T")
 
 MAX_LIMIT = 10_000
+MAX_WAIT_SECONDS = 60.0
 _MAX_INT = 2**31 - 1
 _MAX_BODY_BYTES = 1 << 20
 
@@ -161,6 +162,17 @@ def path_segments(raw: bytes) -> list[str]:
     """Split and decode a raw path."""
     path = raw.decode("ascii", "replace")
     return [unquote(segment) if "%" in segment else segment for segment in path.strip("/").split("/")]
+
+
+def preferred_wait(headers: Iterable[tuple[bytes, bytes]], default: float) -> float:
+    """Return how many seconds a request may wait, from its header `Prefer: wait=…` (RFC 7240)."""
+    for name, value in headers:
+        if name == b"prefer":
+            for preference in value.decode("latin-1").split(","):
+                key, _, seconds = preference.strip().partition("=")
+                if key.strip().lower() == "wait" and seconds.strip().isdecimal():
+                    return min(float(seconds[:9]), MAX_WAIT_SECONDS)
+    return default
 
 
 async def receive_body(receive: Receive) -> bytes:

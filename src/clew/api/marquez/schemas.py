@@ -95,7 +95,8 @@ def format_run(run: model.CatalogRun) -> Document:
         "nominalStartTime": run.nominal_start_at,
         "nominalEndTime": run.nominal_end_at,
         "state": run.state,
-        "startedAt": run.started_at,
+        # As in Marquez, a run that is only a parent has started when its first child is known.
+        "startedAt": run.created_at if run.is_placeholder else run.started_at,
         "endedAt": run.ended_at,
         "durationMs": None if duration_ms is None else int(duration_ms),
         "args": _args(run),
@@ -174,20 +175,36 @@ DATASET_FACET = "clew_marquezDataset"
 RUN_FACET = "clew_marquezRun"
 
 
+def _declared(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
+    """Return what a request to a deprecated endpoint has declared."""
+    facet = dataset.facets.get(DATASET_FACET)
+    return {} if facet is None else decode_facet(bytes(facet))
+
+
 def _dataset_head(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
-    declared = dataset.facets.get(DATASET_FACET)
-    known = {} if declared is None else decode_facet(bytes(declared))
+    declared = _declared(dataset)
     return {
         "id": _entity_id(dataset.namespace, dataset.name),
-        "type": "STREAM" if get_str(known, "type") == "STREAM" else "DB_TABLE",
+        "type": "STREAM" if _is_stream(declared) else "DB_TABLE",
         "name": dataset.name,
-        "physicalName": get_str(known, "physicalName") or dataset.physical_name,
+        "physicalName": get_str(declared, "physicalName") or dataset.physical_name,
         "createdAt": dataset.created_at,
     }
 
 
+def _dataset_tail(dataset: model.CatalogDataset | model.DatasetVersion) -> Document:
+    """Return the field that only streams have."""
+    declared = _declared(dataset)
+    return {"schemaLocation": get_str(declared, "schemaLocation")} if _is_stream(declared) else {}
+
+
+def _is_stream(declared: Document) -> bool:
+    return get_str(declared, "type") == "STREAM"
+
+
 def format_dataset_base(dataset: model.CatalogDataset) -> Document:
     """Convert the common fields of a dataset."""
+    version = dataset.current_version
     return {
         **_dataset_head(dataset),
         "updatedAt": dataset.updated_at,
@@ -195,7 +212,8 @@ def format_dataset_base(dataset: model.CatalogDataset) -> Document:
         "sourceName": dataset.source,
         "fields": dataset.fields,
         "tags": _tag_names(dataset.tags),
-        "lastModifiedAt": None if dataset.current_version is None else dataset.current_version.created_at,
+        # A declaration is no modification.
+        "lastModifiedAt": None if version is None or version.run_uuid is None else version.created_at,
         "lastLifecycleState": dataset.lifecycle_state or "",
         "description": dataset.description,
     }
@@ -210,6 +228,7 @@ def format_dataset(dataset: model.CatalogDataset) -> Document:
         # As in Marquez, with the input facets.
         "facets": {**dataset.facets, **dataset.input_facets},
         "deleted": dataset.is_deleted,
+        **_dataset_tail(dataset),
     }
 
 
@@ -229,6 +248,7 @@ def format_dataset_version(version: model.DatasetVersion) -> Document:
         else model.key_uuid("schema", version.schema_version),
         "createdByRun": None if version.created_by is None else format_run(version.created_by),
         "facets": version.facets,
+        **_dataset_tail(version),
     }
 
 

@@ -37,6 +37,8 @@ from clew.query.entities.model import CatalogDataset, DataSource, TagDefinition
 from clew.query.search_index import EntityKind
 
 StoreEvent = Callable[[IncomingEvent], object]
+# Kind, namespace and name of what was deleted.
+DeleteCallback = Callable[[str, str, str], None]
 T = TypeVar("T", bound=Struct)
 
 LOG_SOURCE = "clew-api"
@@ -82,10 +84,13 @@ def create_log_store(log: Path) -> StoreEvent:
 class WriteHandlers:
     """Handlers of the write endpoints."""
 
-    def __init__(self, log: Path, store_event: StoreEvent, pending: UnindexedAnnotations) -> None:
+    def __init__(
+        self, log: Path, store_event: StoreEvent, pending: UnindexedAnnotations, on_delete: DeleteCallback
+    ) -> None:
         self._log = log
         self._store_event = store_event
         self._pending = pending
+        self._on_delete = on_delete
 
     def put_tag(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /tags/{tag}`."""
@@ -135,6 +140,7 @@ class WriteHandlers:
         """`DELETE` of a job or dataset."""
         response = _entity_response(catalog, request, kind)
         self._record(catalog, ("hidden", kind, *request.entity_name), SoftDelete())
+        self._on_delete(kind, *request.entity_name)
         return response
 
     def tag(self, catalog: Catalog, request: MarquezRequest, *, kind: EntityKind, is_set: bool) -> MarquezResponse:

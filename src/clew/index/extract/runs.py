@@ -8,12 +8,11 @@ import msgspec
 
 from clew.events.column_lineage import ENTRIES_KEY, LINEAGE_FACET, find_implied_inputs
 from clew.events.facets import (
-    find_parent_facet,
+    find_parent,
     parse_description,
     parse_job_type,
     parse_lifecycle_change,
     parse_nominal_time,
-    parse_parent,
     parse_run_error,
     parse_source_code_location,
 )
@@ -70,9 +69,9 @@ def _has_entries(job: Job | None) -> bool:
 
 
 def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:
-    parent = find_parent_facet(facets)
+    parent = find_parent(facets, context.job)
     if parent is not None:
-        names = parse_parent(bytes(parent)).names
+        names = parent.names
         row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = names[:3]
         row.root_run_uuid, row.root_job_namespace, row.root_job_name = names[3:]
         row.parent_order_time, row.parent_seq = context.order_time, context.seq
@@ -86,10 +85,10 @@ def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:
 
 def reference_rows(run: Run, context: EventContext) -> Iterator[ReferencedRunRow | ReferencedJobRow]:
     """Yield the parent and root runs that the event's run references, and their jobs."""
-    facet = find_parent_facet(run.facets or _NO_FACETS)
+    facet = find_parent(run.facets or _NO_FACETS, context.job)
     if facet is not None:
         at, seq = context.event_time, context.seq
-        for parent in parse_parent(bytes(facet)).runs:
+        for parent in facet.runs:
             if parent.job is None:
                 yield ReferencedRunRow(parent.run_uuid, None, None, None, at, at, seq)
             else:
@@ -103,8 +102,8 @@ def job_row(job: Job, context: EventContext) -> JobRow:
     row = JobRow(job.namespace, job.name, at, at, seq, seq)
     if context.run_uuid is not None:
         row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = context.run_uuid, at, seq
-    parent = find_parent_facet((context.event.run and context.event.run.facets) or _NO_FACETS)
-    parent_job = None if parent is None else parse_parent(bytes(parent)).job
+    parent = find_parent((context.event.run and context.event.run.facets) or _NO_FACETS, context.job)
+    parent_job = None if parent is None else parent.job
     if parent_job is not None:
         row.parent_job_namespace, row.parent_job_name = parent_job
         row.parent_order_time, row.parent_seq = context.order_time, seq

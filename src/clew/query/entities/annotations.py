@@ -6,7 +6,7 @@ a rebuild of the index, and a later annotation replaces the earlier one. Tags se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -158,6 +158,13 @@ class Annotations:
                 if identity[0] == "hidden" and identity[1] in {kind, "namespace"} and self._is_hidden(identity)
             ]
         return self._hidden[kind]
+
+    def deleted(self) -> Iterator[tuple[str, str, str]]:
+        """Yield kind, namespace and name of the jobs and datasets that users have deleted."""
+        for identity in self._annotations:
+            match identity:
+                case ("hidden", "job" | "dataset" as kind, namespace, name) if self._is_hidden(identity):
+                    yield kind, namespace, name
 
     def hidden_namespace(self, name: str) -> int | None:
         """Return the position at which a namespace was hidden; None if it is visible."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from clew.eventlog.segments import decode_record, is_damaged, list_paths, list_segments, read_lines, split_ranges
 from clew.events.decoding import RejectedError
-from clew.events.facets import find_parent_facet, parse_parent
+from clew.events.facets import find_parent
 from clew.events.ids import event_id
 from clew.events.openlineage import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, Event
 from clew.events.streams import Stream, decode_event
@@ -84,6 +84,12 @@ class LogTail:
             events = {event.seq: event for reference in related for event in self._events[reference]}
         return [events[seq] for seq in sorted(events)[-_MAX_EVENTS:]]
 
+    def is_empty(self, version: IndexVersion | None) -> bool:
+        """Return whether an index has all events."""
+        with self._lock:
+            self._refresh(version)
+            return not self._events
+
     def _refresh(self, version: IndexVersion | None) -> None:
         identity, indexed_seq = ("", -1) if version is None else (version.identity, version.indexed_seq)
         if version is not None and not version.last_batch:
@@ -137,14 +143,16 @@ def _parse_line(seq: int, line: bytes) -> TailEvent | None:
         return None
     if not isinstance(event, Event):
         return None
-    return TailEvent(seq, event, event_id(record.body), frozenset(_references(event)))
+    return TailEvent(seq, event, event_id(record.body), frozenset(event_references(event)))
 
 
-def _references(event: Event) -> Iterator[EntityReference]:
+def event_references(event: Event) -> Iterator[EntityReference]:
+    """Yield the runs, jobs and datasets that an event names."""
     if event.run is not None:
         yield "run", event.run.run_id
-        facet = find_parent_facet(event.run.facets or {})
-        for parent in () if facet is None else parse_parent(bytes(facet)).runs:
+        job = (None, None) if event.job is None else (event.job.namespace, event.job.name)
+        facet = find_parent(event.run.facets or {}, job)
+        for parent in () if facet is None else facet.runs:
             yield "run", parent.run_uuid
             if parent.job is not None:
                 yield "job", *parent.job
@@ -165,6 +173,10 @@ class UnindexedCatalogs:
     def find_events(self, catalog: Catalog | None, entity: EntityReference) -> list[TailEvent]:
         """Return the events about an entity that the index of a catalog does not have."""
         return self._tail.find_events(entity, None if catalog is None else catalog.reader.version())
+
+    def is_indexed(self, catalog: Catalog | None) -> bool:
+        """Return whether the index of a catalog has all events."""
+        return self._tail.is_empty(None if catalog is None else catalog.reader.version())
 
     @contextmanager
     def open(self, catalog: Catalog | None, events: Collection[TailEvent]) -> Iterator[Catalog]:

@@ -60,7 +60,7 @@ def test_a_new_server_without_an_index_accepts_and_shows_everything(team: Collec
             {"name": "price", "type": None, "tags": [], "description": None},
         ],
         "tags": ["PII"],
-        "lastModifiedAt": before[0]["createdAt"],
+        "lastModifiedAt": None,
         "lastLifecycleState": "",
         "description": None,
         "currentVersion": before[0]["currentVersion"],

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id, send_sample_events
 
 from clew.api.marquez.app import read_routes
+from clew.api.marquez.http import preferred_wait
 from clew.data_dir import DatabaseUrl, IndexLocation
 from clew.index.backends.postgres.connection import libpq_url, parse_schema_name
 
@@ -192,3 +193,20 @@ def test_no_input_causes_a_server_error(shared_shop: Shop, data: st.DataObject) 
     url_path = "/".join(quote(part, safe="") for part in parts)
     response = shared_shop.client.get(f"/api/{url_path}", params=params)
     assert response.status_code < 500
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ([], 2.5),
+        ([(b"accept", b"wait=9")], 2.5),
+        ([(b"prefer", b"wait=10")], 10),
+        ([(b"prefer", b"respond-async, Wait = 3")], 3),
+        ([(b"prefer", b"wait=0")], 0),
+        ([(b"prefer", b"wait=99999999999999")], 60),
+        ([(b"prefer", b"wait=-1")], 2.5),
+        ([(b"prefer", b"wait=\xb2")], 2.5),
+    ],
+)
+def test_preferred_wait(headers: list[tuple[bytes, bytes]], seconds: float) -> None:
+    assert preferred_wait(headers, 2.5) == seconds
