@@ -1,9 +1,10 @@
-"""Compact, vacuum and delete old rows."""
+"""Compact, vacuum, delete rows and the history of tables."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import accumulate
@@ -21,12 +22,13 @@ from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, r
 from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
     ALL_TABLE_NAMES,
+    BACKFILLS,
     EVENT_GRAIN_TABLES,
     EVENT_TABLES,
     TABLES_BY_NAME,
     Table,
 )
-from clew.lake.storage import Storage, open_storage
+from clew.lake.storage import DELTA_LOG_DIR, Storage, open_storage
 
 # A look-up of one run reads one or two row groups.
 _MAX_ROWS_PER_GROUP = 64 << 10
@@ -82,6 +84,7 @@ def _rows_per_group(rows: pa.Table) -> int:
     return max(1, min(_MAX_ROWS_PER_GROUP, _MAX_BYTES_PER_GROUP // bytes_per_row))
 
 
+_LOG_ENTRY = re.compile(r"(\d{20})\.")
 # Uncompressed size of a compacted file; on disk it is 5 to 30 times smaller.
 TARGET_BYTES: Final = 128 << 20
 # Younger files may belong to a running batch or query.
@@ -214,6 +217,41 @@ def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[s
     return {table.name: _delete(lake, table, _is_retained(table, cutoff, events)) for table in EVENT_TABLES}
 
 
+def replace_events(lake: Lake, seqs: pa.Array, rewritten: Sequence[DataFile]) -> dict[str, int]:
+    """Replace all rows of events by the rows of files; return the number of deleted rows by table.
+
+    No pipeline may be running. Events are replaced last, so that an interrupted call can be repeated.
+    """
+    others = ~pc.field("seq").isin(seqs)
+    return {
+        table.name: _delete(lake, table, others, [file for file in rewritten if file.table == table.name])
+        for table in EVENT_TABLES
+    }
+
+
+def purge_history(lake: Lake) -> None:
+    """Delete everything that only earlier versions of the tables need: files, statistics and worker reports.
+
+    No pipeline and no backfill may be running.
+    """
+    reports = open_storage(lake.root / WORKER_REPORTS_DIR)
+    for entry in reports.list_files():
+        reports.remove(entry.name)
+    for name in (*ALL_TABLE_NAMES, BACKFILLS.name):
+        if lake.table(name) is None:
+            continue
+        _vacuum(lake, name, 0)
+        table = lake.storage.open_table(name)
+        table.create_checkpoint()
+        logs = open_storage(lake.root / name / DELTA_LOG_DIR)
+        for file in logs.list_files():
+            match = _LOG_ENTRY.match(file.name)
+            # The statistics of a file have the least and the greatest name in it.
+            if match is not None and int(match[1]) < table.version():
+                logs.remove(file.name)
+        open_storage(lake.root / name / f"{DELTA_LOG_DIR}.damaged").remove_all()
+
+
 def delete_rows_from(lake: Lake, seq: int) -> None:
     """Delete all rows of events from a position on. No pipeline may be running."""
     for table in EVENT_TABLES:
@@ -228,7 +266,8 @@ def _is_retained(table: Table, cutoff: datetime, events: pa.Array) -> pc.Express
     return (pc.field(column) >= pa.scalar(cutoff)) | pc.field(column).is_null()
 
 
-def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
+def _delete(lake: Lake, table: Table, is_retained: pc.Expression, rewritten: Sequence[DataFile] = ()) -> int:
+    """Delete rows, and add files, in one commit; return the number of deleted rows."""
     # Not `DeltaTable.delete` (deltalake 1.6): it writes string views, on which filters of pyarrow fail, and its files
     # are not sorted.
     delta = lake.table(table.name)
@@ -236,7 +275,7 @@ def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
         return 0
     folder, schema = lake.root / table.name, pa.schema(delta.schema().to_arrow())
     removed: list[ActiveFile] = []
-    added: list[DataFile] = []
+    added = list(rewritten)
     count = 0
     for file in active_files(delta):
         rows = open_storage(folder).dataset([file.name], schema)
@@ -246,6 +285,6 @@ def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
             count += total - retained
             if retained:
                 added.append(write_sorted(folder, table, rows.to_table(filter=is_retained)))
-    if removed:
+    if removed or added:
         replace_files(lake, table.name, removed, added, is_data_change=True)
     return count
