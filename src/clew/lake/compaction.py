@@ -6,8 +6,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from enum import StrEnum
+from functools import lru_cache, partial, reduce
 from itertools import accumulate
+from operator import or_
 from typing import Final
 
 import pyarrow as pa
@@ -17,14 +19,19 @@ from msgspec import Struct
 
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.lake.data_files import DataFile, write_data_file
 from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, replace_files
 from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
     ALL_TABLE_NAMES,
     BACKFILLS,
+    DATAFRAME_EVENTS,
     EVENT_GRAIN_TABLES,
     EVENT_TABLES,
+    LINEAGE_EVENTS,
+    REJECTED_EVENTS,
+    RUNTIME_EVENTS,
     TABLES_BY_NAME,
     Table,
 )
@@ -197,16 +204,63 @@ def _delete_old_reports(reports: Storage) -> None:
             reports.remove(entry.name)
 
 
-def find_expired_seqs(lake: Lake, cutoff: datetime) -> pa.Array:
-    """Find the events received before `cutoff`, by `seq`."""
-    is_expired = pc.field("received_at") < pa.scalar(cutoff)
-    seqs = [pa.array([], pa.int64())]
+class ExpiredKind(StrEnum):
+    """Kind of events that retention can be limited to."""
+
+    RUN = "run"
+    JOB = "job"
+    DATASET = "dataset"
+    CELL = "cell"
+    OPERATION = "operation"
+    REJECTED = "rejected"
+
+
+class ExpiredSelection(Struct, frozen=True):
+    """Events that retention is limited to: by the start of a namespace, and by kind. Empty: all."""
+
+    namespaces: tuple[str, ...] = ()
+    kinds: tuple[ExpiredKind, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaces or self.kinds)
+
+    def condition(self, table: str) -> pc.Expression | None:
+        """Return the condition of the selected events of a table; None if none is selected."""
+        if table == LINEAGE_EVENTS.name:
+            subjects = [kind.upper() for kind in self.kinds]
+            namespaces = "job_namespace", "dataset_namespace"
+            is_of_kind = pc.field("kind").isin(subjects) if self.kinds else pc.scalar(value=True)
+            return is_of_kind & self._starts_with(*namespaces) if self.namespaces else is_of_kind
+        # Events of notebooks have one namespace, rejected events have none.
+        namespace = "" if table == REJECTED_EVENTS.name else NOTEBOOK_NAMESPACE
+        is_in_namespace = not self.namespaces or namespace.startswith(self.namespaces)
+        is_of_kind = not self.kinds or _KINDS[table] in self.kinds
+        return pc.scalar(value=True) if is_in_namespace and is_of_kind else None
+
+    def _starts_with(self, *columns: str) -> pc.Expression:
+        # A DatasetEvent has no job; other events have no dataset.
+        namespace = pc.coalesce(*map(pc.field, columns), pc.scalar(""))
+        return reduce(or_, (pc.starts_with(namespace, prefix) for prefix in self.namespaces))
+
+
+_KINDS: Final = {
+    RUNTIME_EVENTS.name: ExpiredKind.CELL,
+    DATAFRAME_EVENTS.name: ExpiredKind.OPERATION,
+    REJECTED_EVENTS.name: ExpiredKind.REJECTED,
+}
+
+
+def find_expired_events(lake: Lake, cutoff: datetime, selection: ExpiredSelection) -> pa.Table:
+    """Find the selected events received before `cutoff`, by `seq` and `event_id`."""
+    tables = [pa.schema([("seq", pa.int64()), ("event_id", pa.string())]).empty_table()]
     for name in EVENT_GRAIN_TABLES:
         files = [file.rpartition("/")[2] for file in lake.files(name)]
-        if files:
+        condition = selection.condition(name)
+        if files and condition is not None:
             events = open_storage(lake.root / name).dataset(files, TABLES_BY_NAME[name].schema)
-            seqs += events.to_table(columns=["seq"], filter=is_expired)["seq"].chunks
-    return pa.concat_arrays(seqs)
+            is_expired = (pc.field("received_at") < pa.scalar(cutoff)) & condition
+            tables.append(events.to_table(columns=["seq", "event_id"], filter=is_expired))
+    return pa.concat_tables(tables)
 
 
 def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[str, int]:
