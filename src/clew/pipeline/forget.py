@@ -20,7 +20,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from pyspark.sql import SparkSession
 
-from clew.collector.file_import import adopt_published, import_streams, pending_stream_bytes
+from clew.collector.file_import import adopt_published, forget_stream, import_streams, pending_stream_bytes
 from clew.data_dir import BucketUrl, DataDir, replace_file
 from clew.errors import ClewError
 from clew.eventlog.retention import overwrite_lines
@@ -298,10 +298,12 @@ def _erase_from_streams(home: DataDir, eraser: EventEraser, receipt: ForgetRecei
         receipt.streams.deleted += 1
         return b" " * len(line)
 
-    folder = home.streams / eraser.target.id
-    if eraser.target.kind is ErasureKind.SESSION and eraser.target.id and folder.is_dir():
-        shutil.rmtree(folder)
-        receipt.deleted_files.append(str(folder))
+    if eraser.target.kind is ErasureKind.SESSION:
+        folder = home.streams / eraser.target.id
+        if folder.is_dir():
+            shutil.rmtree(folder)
+            receipt.deleted_files.append(str(folder))
+        forget_stream(eraser.target.id, home.log)
     for name, stream in STREAM_FILES.items():
         for path in sorted(home.streams.glob(f"*/{name}")):
             source = path.relative_to(home.streams).as_posix()

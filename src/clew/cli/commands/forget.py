@@ -36,6 +36,8 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
         print_line(f"{'Forgot' if is_done else 'Would forget'} {receipt.target}.")
         for place, count in (("Lake", receipt.lake), ("Log", receipt.log), ("Event files", receipt.streams)):
             print_line(f"{place + ':':<13}{_format_count(count)}")
+        for path in receipt.deleted_files:
+            print_line(f"Deleted {path}.")
         if is_done:
             rows = format_count(sum(receipt.deleted_rows.values()), "row")
             print_line(f"Replaced {rows} of the lake and deleted its earlier versions; rebuilt the index.")

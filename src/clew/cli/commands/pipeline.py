@@ -100,7 +100,7 @@ def backfill_command(chunk_mb: int, home: DataDir, master: str, conf: dict[str, 
 
 
 class _EventLocation(click.ParamType):  # type: ignore[type-arg]  # not generic at run time
-    """A path of event files, or the S3 URL of a prefix of event objects."""
+    """A path of event files, or the URL of a prefix of event objects."""
 
     name = "path|url"
 
@@ -152,7 +152,8 @@ _own_lineage_option = click.option(
     "locations",
     multiple=True,
     type=_EventLocation(),
-    help="NDJSON files (plain, .gz or .zst), directories of them, or s3://bucket/prefix, to ingest as well.",
+    help="NDJSON files (plain, .gz or .zst), directories of them, or the URL of a prefix, such as s3://bucket/prefix,"
+    " to ingest as well.",
 )
 @click.option(
     "--raw-only",
@@ -265,7 +266,7 @@ def ingest_new_events(home: DataDir) -> None:
     "locations",
     multiple=True,
     type=_EventLocation(),
-    help="s3://bucket/prefix to watch: new objects are ingested as well; may be repeated.",
+    help="URL of a prefix to watch, such as s3://bucket/prefix: new objects are ingested as well; may be repeated.",
 )
 @click.option(
     "--maintenance/--no-maintenance",

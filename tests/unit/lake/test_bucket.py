@@ -10,9 +10,9 @@ import pytest
 
 from clew.data_dir import BucketUrl
 from clew.errors import ClewError
+from clew.lake.bucket import LEASE_SECONDS, BucketStorage, Lease, LeaseLostError, read_lease
 from clew.lake.lake import Lake
-from clew.lake.s3 import LEASE_SECONDS, Lease, LeaseLostError, S3Storage, read_lease
-from clew.lake.storage import open_s3_storage
+from clew.lake.storage import open_bucket_storage
 from clew.pipeline.locks import LockedError, acquire_lock, read_lock_holder
 
 NAME = ".lock"
@@ -21,11 +21,11 @@ EXPIRED = -10.0
 
 
 @pytest.fixture
-def storage(bucket: BucketUrl) -> S3Storage:
-    return open_s3_storage(bucket)
+def storage(bucket: BucketUrl) -> BucketStorage:
+    return open_bucket_storage(bucket)
 
 
-def test_lock_holder_is_reported_while_locked(bucket: BucketUrl, storage: S3Storage) -> None:
+def test_lock_holder_is_reported_while_locked(bucket: BucketUrl, storage: BucketStorage) -> None:
     location = bucket / NAME
     assert read_lock_holder(location) is None
     with acquire_lock(location) as check_lock:
@@ -42,7 +42,7 @@ def test_lock_holder_is_reported_while_locked(bucket: BucketUrl, storage: S3Stor
         pass
 
 
-def test_only_one_lease_is_acquired(storage: S3Storage) -> None:
+def test_only_one_lease_is_acquired(storage: BucketStorage) -> None:
     first, second = Lease(storage, NAME), Lease(storage, NAME)
     assert first.try_acquire()
     assert not second.try_acquire()
@@ -51,7 +51,7 @@ def test_only_one_lease_is_acquired(storage: S3Storage) -> None:
         second.check()
 
 
-def test_expired_lease_is_taken_over(storage: S3Storage) -> None:
+def test_expired_lease_is_taken_over(storage: BucketStorage) -> None:
     expired, first, second = Lease(storage, NAME, EXPIRED), Lease(storage, NAME), Lease(storage, NAME)
     assert expired.try_acquire()
     assert read_lease(storage, NAME) is None, "an expired lease has no holder"
@@ -61,7 +61,7 @@ def test_expired_lease_is_taken_over(storage: S3Storage) -> None:
         expired.check()
 
 
-def test_only_one_takes_over_an_expired_lease(storage: S3Storage) -> None:
+def test_only_one_takes_over_an_expired_lease(storage: BucketStorage) -> None:
     assert Lease(storage, NAME, EXPIRED).try_acquire()
     stored = storage.get_object(NAME)
     first, second = Lease(storage, NAME), Lease(storage, NAME)
@@ -69,7 +69,7 @@ def test_only_one_takes_over_an_expired_lease(storage: S3Storage) -> None:
     assert second._replace(stored) is None
 
 
-def test_renewed_lease_is_kept(storage: S3Storage) -> None:
+def test_renewed_lease_is_kept(storage: BucketStorage) -> None:
     lease, other = Lease(storage, NAME), Lease(storage, NAME)
     assert lease.try_acquire()
     before = storage.get_object(NAME)
@@ -83,7 +83,7 @@ def test_renewed_lease_is_kept(storage: S3Storage) -> None:
     assert not other.try_acquire()
 
 
-def test_renew_after_a_lost_response(storage: S3Storage) -> None:
+def test_renew_after_a_lost_response(storage: BucketStorage) -> None:
     lease = Lease(storage, NAME)
     assert lease.try_acquire()
     stale = lease._etag
@@ -93,14 +93,14 @@ def test_renew_after_a_lost_response(storage: S3Storage) -> None:
     lease.check()
 
 
-def test_acquire_again_after_a_lost_response(storage: S3Storage) -> None:
+def test_acquire_again_after_a_lost_response(storage: BucketStorage) -> None:
     lease = Lease(storage, NAME)
     assert lease.try_acquire()
     assert lease.try_acquire()
     lease.check()
 
 
-def test_expired_lease_is_not_renewed(storage: S3Storage) -> None:
+def test_expired_lease_is_not_renewed(storage: BucketStorage) -> None:
     expired, other = Lease(storage, NAME, EXPIRED), Lease(storage, NAME)
     assert expired.try_acquire()
     assert other.try_acquire()
@@ -111,7 +111,7 @@ def test_expired_lease_is_not_renewed(storage: S3Storage) -> None:
     assert read_lease(storage, NAME) is not None, "the lease of the other must not be released"
 
 
-def test_lease_is_valid_until_expiry_without_network(storage: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_is_valid_until_expiry_without_network(storage: BucketStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = Lease(storage, NAME)
     assert lease.try_acquire()
 
@@ -119,7 +119,7 @@ def test_lease_is_valid_until_expiry_without_network(storage: S3Storage, monkeyp
         raise ClewError("no network")
 
     with monkeypatch.context() as patch:
-        patch.setattr(S3Storage, "put_if_match", fail)
+        patch.setattr(BucketStorage, "put_if_match", fail)
         with pytest.raises(ClewError, match="no network"):
             lease.renew()
         lease.check()
@@ -128,7 +128,7 @@ def test_lease_is_valid_until_expiry_without_network(storage: S3Storage, monkeyp
             lease.check()
 
 
-def test_hold_renews_in_a_thread(storage: S3Storage) -> None:
+def test_hold_renews_in_a_thread(storage: BucketStorage) -> None:
     lease = Lease(storage, NAME, 0.2)
     assert lease.try_acquire()
     with lease.hold():
@@ -137,20 +137,20 @@ def test_hold_renews_in_a_thread(storage: S3Storage) -> None:
     assert storage.get_object(NAME) is None
 
 
-def test_now_is_the_time_of_the_object_store(storage: S3Storage) -> None:
+def test_now_is_the_time_of_the_object_store(storage: BucketStorage) -> None:
     assert Lease(storage, NAME).try_acquire()
     stored = storage.get_object(NAME)
     assert stored is not None
     assert timedelta(0) <= Lease(storage, NAME)._now() - stored.written_at < timedelta(minutes=5)
 
 
-def test_malformed_lock_has_an_unknown_holder(bucket: BucketUrl, storage: S3Storage) -> None:
+def test_malformed_lock_has_an_unknown_holder(bucket: BucketUrl, storage: BucketStorage) -> None:
     storage.add(NAME, b"no claim")
     with pytest.raises(LockedError, match="unknown process"), acquire_lock(bucket / NAME):
         pass
 
 
-def test_commit_fails_without_the_lease(bucket: BucketUrl, storage: S3Storage) -> None:
+def test_commit_fails_without_the_lease(bucket: BucketUrl, storage: BucketStorage) -> None:
     Lake(bucket).create_or_validate()
     lease = Lease(storage, NAME, EXPIRED)
     assert lease.try_acquire()
