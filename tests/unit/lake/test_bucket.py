@@ -1,4 +1,4 @@
-"""Tests of leases in S3: one holder at a time, which must renew its lease."""
+"""Tests of leases in buckets of several stores: one holder at a time, which must renew its lease."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import os
 import socket
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from clew.data_dir import BucketUrl
 from clew.errors import ClewError
 from clew.lake.bucket import LEASE_SECONDS, BucketStorage, Lease, LeaseLostError, read_lease
-from clew.lake.lake import Lake
+from clew.lake.compaction import compact_tables, vacuum_tables
+from clew.lake.data_files import FileWriter
+from clew.lake.lake import BatchId, Lake
+from clew.lake.scan import ValueRange, scan_range
+from clew.lake.schemas import LARGE_COLUMNS, RUNTIME_EVENTS
 from clew.lake.storage import open_bucket_storage
 from clew.pipeline.locks import LockedError, acquire_lock, read_lock_holder
 
+# S3Mock needs Java.
+pytestmark = pytest.mark.parametrize(
+    "bucket", ["moto", pytest.param("s3mock", marks=pytest.mark.spark), "azurite"], indirect=True
+)
 NAME = ".lock"
 # A lease that has expired when it is acquired.
 EXPIRED = -10.0
@@ -159,3 +168,54 @@ def test_commit_fails_without_the_lease(bucket: BucketUrl, storage: BucketStorag
     with pytest.raises(LeaseLostError):
         lake._commit("runtime_events", None, lake.table("runtime_events").schema(), [], "append", None)  # type: ignore[union-attr, arg-type]
     assert lake.storage.open_table("runtime_events").version() == version
+
+
+def test_storage_operations(storage: BucketStorage) -> None:
+    assert (storage.has_folder(), storage.read("a/b"), storage.size("a/b")) == (False, None, None)
+    storage.add("a/b", b"1")
+    storage.replace("a/b", b"23")
+    assert (storage.has_folder("a"), storage.read("a/b"), storage.size("a/b")) == (True, b"23", 2)
+    assert (storage.list_folders(), list(storage.list_files())) == (["a"], [])
+    storage.remove("a/b")
+    storage.remove("a/b")
+    storage.add("c", b"")
+    assert [file.name for file in storage.list_files()] == ["c"]
+    storage.remove_all()
+    assert not storage.has_folder()
+
+
+def test_conditional_puts(storage: BucketStorage) -> None:
+    etag = storage.put_if_absent(NAME, b"1")
+    assert etag is not None
+    assert storage.put_if_absent(NAME, b"2") is None
+    stored = storage.get_object(NAME)
+    assert stored is not None
+    assert (stored.content, stored.etag) == (b"1", etag)
+    newer = storage.put_if_match(NAME, b"3", etag)
+    assert newer is not None
+    assert storage.put_if_match(NAME, b"4", etag) is None
+    storage.remove(NAME)
+    assert storage.put_if_match(NAME, b"5", newer) is None
+
+
+def test_tables_are_created_appended_and_read(bucket: BucketUrl) -> None:
+    lake = Lake(bucket)
+    lake.create_or_validate()
+    rows = pa.RecordBatch.from_pylist([{"event_id": "e", "seq": 1}], schema=RUNTIME_EVENTS.schema)
+    for number in range(2):
+        writer = FileWriter(str(bucket), LARGE_COLUMNS)
+        files = [*writer.add({RUNTIME_EVENTS.name: rows}), *writer.flush()]
+        assert lake.append(RUNTIME_EVENTS.name, RUNTIME_EVENTS.schema, files, BatchId("app", number))
+    assert not lake.append(RUNTIME_EVENTS.name, RUNTIME_EVENTS.schema, [], BatchId("app", 1))
+    table = Lake(bucket).require_table(RUNTIME_EVENTS.name)
+    read = table.to_pyarrow_table(columns=["seq"], filesystem=lake.storage.filesystem(RUNTIME_EVENTS.name))
+    assert read["seq"].to_pylist() == [1, 1]
+    assert compact_tables(lake)[RUNTIME_EVENTS.name] == (2, 1)
+    assert scan_range(Lake(bucket), RUNTIME_EVENTS, ValueRange("seq", 0, 9)).count_rows() == 2
+    assert vacuum_tables(lake, 0, (RUNTIME_EVENTS.name,))[RUNTIME_EVENTS.name][0] == 2
+
+
+def test_a_missing_bucket_is_reported(bucket: BucketUrl) -> None:
+    missing = BucketUrl(str(bucket).replace(bucket.bucket, f"{bucket.bucket[:20]}-missing"))
+    with pytest.raises(ClewError, match="the bucket does not exist"):
+        open_bucket_storage(missing).add("a", b"")
