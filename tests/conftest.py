@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 
 from clew.data_dir import BucketUrl
+from clew.lake.providers import open_filesystem
 from tests.support.kafka_broker import KafkaBroker, NoBrokerError
+from tests.support.object_stores import AZURITE_ACCOUNT, AZURITE_KEY, NoStoreError, start_azurite, start_s3mock
 from tests.support.paths import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -35,9 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _isolated_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the caller's clew, OpenLineage and AWS settings from the environment."""
+    """Remove the caller's clew, OpenLineage and cloud settings from the environment."""
     for name in os.environ:
-        if name.startswith(("CLEW_", "OPENLINEAGE_", "AWS_")):
+        if name.startswith(("CLEW_", "OPENLINEAGE_", "AWS_", "AZURE_", "GOOGLE_")):
             monkeypatch.delenv(name)
 
 
@@ -99,14 +101,44 @@ def s3_endpoint() -> Iterator[str]:
         os.killpg(process.pid, signal.SIGTERM)
 
 
+@pytest.fixture(scope="session")
+def s3mock_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of another S3 server that is started here."""
+    try:
+        with start_s3mock(tmp_path_factory.mktemp("s3mock")) as url:
+            yield url
+    except NoStoreError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def azurite_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of the emulator of Azure that is started here."""
+    try:
+        with start_azurite(tmp_path_factory.mktemp("azurite")) as url:
+            yield url
+    except NoStoreError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture
-def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> BucketUrl:
-    """URL in a new bucket; the credentials are in the environment."""
+def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> BucketUrl:
+    """URL in a new bucket of the server `moto` or that of the parameter; the credentials are in the environment."""
+    server, name = getattr(request, "param", "moto"), f"lakes-{uuid.uuid4().hex}"
+    if server == "azurite":
+        endpoint = request.getfixturevalue("azurite_endpoint")
+        account = {"AZURE_STORAGE_ACCOUNT_NAME": AZURITE_ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": AZURITE_KEY}
+        emulator = {"AZURE_STORAGE_USE_EMULATOR": "true", "AZURITE_BLOB_STORAGE_URL": endpoint}
+        for variable, value in {**account, **emulator, "AZURE_ALLOW_HTTP": "true"}.items():
+            monkeypatch.setenv(variable, value)
+        url = BucketUrl(f"az://{name}/some/lake")
+        open_filesystem(url.root).create_dir(name)
+        return url
+    endpoint = request.getfixturevalue("s3_endpoint" if server == "moto" else "s3mock_endpoint")
     credentials = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
-    for name, value in {**credentials, "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ALLOW_HTTP": "true"}.items():
-        monkeypatch.setenv(name, value)
-    name = f"lakes-{uuid.uuid4().hex}"
-    urllib.request.urlopen(urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")).close()
+    for variable, value in {**credentials, "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(variable, value)
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
     return BucketUrl(f"s3://{name}/some/lake")
 
 

@@ -16,7 +16,18 @@ FOLDER_NAME = ".clew"
 
 _POSTGRES_SCHEMES = "postgresql://", "postgres://"
 # Only characters that need no URL encoding: engines decode encoded ones differently.
-_S3_URL = re.compile(r"(s3|s3a)://(?P<rest>[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*)/*", re.ASCII)
+_KEY = r"(?P<key>(/[\w.=-]+)*)/*"
+_BUCKET_URLS = [
+    re.compile(f"{text}{_KEY}", re.ASCII)
+    for text in (
+        r"(?P<scheme>s3)a?://(?P<bucket>[a-z0-9][a-z0-9.-]+)",
+        r"(?P<scheme>gs)://(?P<bucket>[a-z0-9][a-z0-9._-]+)",
+        r"(?P<scheme>az)://(?P<bucket>[a-z0-9][a-z0-9-]+)",
+        r"(?P<scheme>abfs)s?://(?P<bucket>[a-z0-9][a-z0-9-]+@[a-z0-9]+\.dfs\.core\.windows\.net)",
+    )
+]
+# The scheme in which a URL is kept, by that of its pattern.
+_SCHEMES = {"s3": "s3", "gs": "gs", "az": "az", "abfs": "abfss"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ IndexLocation = Path | DatabaseUrl
 
 @dataclass(frozen=True)
 class BucketUrl:
-    """S3 URL of a prefix; joined with `/` like a path."""
+    """URL of a prefix in a bucket or container; joined with `/` like a path."""
 
     text: str
 
@@ -60,9 +71,25 @@ class BucketUrl:
         return BucketUrl(self.text.rpartition("/")[0])
 
     @property
+    def scheme(self) -> str:
+        """Scheme of the provider: s3, gs, az or abfss."""
+        return self.text.partition("://")[0]
+
+    @property
     def bucket(self) -> str:
-        """Name of the bucket."""
-        return urlsplit(self.text).netloc
+        """Name of the bucket or container."""
+        return urlsplit(self.text).netloc.partition("@")[0]
+
+    @property
+    def account(self) -> str | None:
+        """Account of Azure that an abfss:// URL contains."""
+        host = urlsplit(self.text).netloc.partition("@")[2]
+        return host.partition(".")[0] or None
+
+    @property
+    def root(self) -> BucketUrl:
+        """The bucket itself."""
+        return BucketUrl(f"{self.scheme}://{urlsplit(self.text).netloc}")
 
     @property
     def key(self) -> str:
@@ -70,7 +97,7 @@ class BucketUrl:
         return urlsplit(self.text).path.lstrip("/")
 
 
-# Folder or S3 prefix.
+# Folder or prefix in a bucket.
 LakeLocation = Path | BucketUrl
 
 
@@ -180,20 +207,39 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def parse_lake_location(text: str) -> LakeLocation:
-    """Parse a path, a `file://` URL or an `s3://` URL."""
+    """Parse a path, a `file://` URL, or a URL of S3, Google Cloud Storage or Azure."""
     url = urlsplit(text)
     if "://" not in text:
         return Path(text).expanduser().absolute()
     if url.scheme == "file" and url.netloc in {"", "localhost"}:
         return Path(unquote(url.path))
-    match = _S3_URL.fullmatch(text)
-    if match is not None:
-        return BucketUrl(f"s3://{match['rest']}")
-    if url.scheme in {"s3", "s3a"}:
-        hint = "Use s3://bucket/prefix with letters, digits and . _ = - only. Set credentials with AWS_* variables."
-        raise UsageError(f"Invalid lake URL {_redact_credentials(text)}: it does not name a bucket.", hint=hint)
-    hint = "Use a folder, a file:/// URL or an S3 URL: s3://bucket/prefix."
-    raise UsageError(f"Invalid lake location {_redact_credentials(text)}: it is neither a folder nor S3.", hint=hint)
+    for pattern in _BUCKET_URLS:
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return BucketUrl(f"{_SCHEMES[match['scheme']]}://{match['bucket']}{match['key']}")
+    example = _EXAMPLES.get(url.scheme)
+    if example is not None:
+        message = f"Invalid lake URL {_redact_credentials(text)}: it does not name a bucket."
+        hint = f"Use {example} with letters, digits and . _ = - only. Set credentials with variables."
+        raise UsageError(message, hint=hint)
+    hint = f"Use a folder, a file:/// URL or the URL of a bucket: {', '.join(dict.fromkeys(_EXAMPLES.values()))}."
+    message = f"Invalid lake location {_redact_credentials(text)}: it is neither a folder nor a bucket."
+    raise UsageError(message, hint=hint)
+
+
+_EXAMPLES = {
+    "s3": "s3://bucket/prefix",
+    "s3a": "s3://bucket/prefix",
+    "gs": "gs://bucket/prefix",
+    "az": "az://container/prefix",
+    "abfs": "abfss://container@account.dfs.core.windows.net/prefix",
+    "abfss": "abfss://container@account.dfs.core.windows.net/prefix",
+}
+
+
+def is_bucket_url(text: str) -> bool:
+    """Return whether a text has the scheme of a bucket."""
+    return urlsplit(text).scheme in _EXAMPLES and "://" in text
 
 
 def _redact_credentials(url: str) -> str:

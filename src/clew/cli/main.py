@@ -36,6 +36,7 @@ _COMMANDS = {
     "index": _Command("commands.pipeline", "index_group", "Manage the query index."),
     "backup": _Command("commands.backup", "backup_command", "Copy the data directory, also while it is in use."),
     "restore": _Command("commands.backup", "restore_command", "Restore a backup to a new data directory."),
+    "forget": _Command("commands.forget", "forget_command", "Remove a dataset, session or namespace permanently."),
     "facets": _Command("commands.inspect", "facets_group", "Show the facets of a run, a job or a dataset."),
     "validate": _Command("commands.inspect", "validate_command", "Validate events against the schemas and lint them."),
     "runs": _Command("commands.runs", "runs_command", "List runs: the newest, the failed or the slowest."),
@@ -96,6 +97,7 @@ _PRIVATE_COMMANDS = frozenset(
         "watch",
         "backup",
         "restore",
+        "forget",
     }
 )
 _PRIVATE_UMASK = 0o077

@@ -54,7 +54,10 @@ def lake_option(command: Command) -> Command:
         with translate_storage_errors(home.lake):
             return command(*args, home=home, **kwargs)
 
-    help_text = "Lake directory or URL (s3://bucket/prefix). Default: CLEW_LAKE, or the directory lake below --home."
+    help_text = (
+        "Lake directory or URL (s3://, gs:// or az://bucket/prefix). Default: CLEW_LAKE, or the directory lake below"
+        " --home."
+    )
     flag_option = click.option("--lake", metavar="PATH|URL", default=None, help=help_text)
     return _home_flag_option(flag_option(_index_flag_option(_with_data_dir(with_lake))))
 

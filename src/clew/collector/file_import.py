@@ -303,6 +303,14 @@ def pending_stream_bytes(folder: Path, log: Path) -> int:
     return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
 
 
+def forget_stream(folder: str, log: Path) -> None:
+    """Remove the read positions of the event files of a session, which are deleted."""
+    positions = _read_positions(log)
+    kept = {source: position for source, position in positions.items() if not source.startswith(f"{folder}/")}
+    if len(kept) < len(positions):
+        _write_positions(log, kept)
+
+
 def import_files(
     paths: list[Path], log: EventAppender, on_progress: OnImportProgress = lambda *_: None
 ) -> ImportResult:

@@ -3,5 +3,5 @@
 - `segments.py`: segments, records, ranges; reading
 - `writer.py`: `LogWriter`: append, sync, deduplicate
 - `staging.py`: segments that imports write and the writer adopts
-- `retention.py`: delete old segments; lag of the consumers
+- `retention.py`: delete old segments, overwrite lines; lag of the consumers
 """

@@ -1,7 +1,9 @@
-"""Delete old log segments; lag of the consumers."""
+"""Delete old log segments, overwrite single lines; lag of the consumers."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +35,35 @@ def drop_segments(folder: Path, cutoff: datetime, ingested_position: int) -> tup
         segment.path.unlink()
         count, size = count + 1, size + segment.end - segment.base
     return count, size
+
+
+def overwrite_lines(path: Path, replace: Callable[[int, bytes], bytes]) -> int:
+    """Overwrite the lines of a file that `replace` changes, in place; return their number.
+
+    It is called with the offset and the text of each complete line, and returns a text of the same size: positions in
+    the file remain valid, and the file may be appended to meanwhile.
+    """
+    status, count, offset = path.stat(), 0, 0
+    with path.open("rb+") as file:
+        for line in file:
+            text = line.removesuffix(b"\n")
+            replaced = text if text is line or text.isspace() else replace(offset, text)
+            if replaced != text:
+                _write_at(file.fileno(), replaced, offset)
+                count += 1
+            offset += len(line)
+        os.fsync(file.fileno())
+    if count:
+        # Retention goes by this time if the last line is overwritten.
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return count
+
+
+def _write_at(descriptor: int, text: bytes, offset: int) -> None:
+    rest = memoryview(text)
+    while rest:
+        written = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[written:], offset + written
 
 
 def _last_received(segment: Segment) -> datetime:

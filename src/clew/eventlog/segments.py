@@ -134,6 +134,19 @@ def format_head(sender: bytes, identity: bytes, prefix: bytes, body: bytes | mem
     return b'%s%s%08x"%s' % (head, _CHECKSUM_PREFIX, checksum, prefix)
 
 
+def replace_event(text: bytes, body: bytes) -> bytes:
+    """Return a line of the same size with another event under the same id; spaces if there is none, or no room."""
+    size, record = len(text), decode_record(text)
+    sender = msgspec.json.encode(LogRecord(record.at, record.stream, record.source))[:-1]
+    identity = (record.id or event_id(record.body)).encode()
+    room = size - len(format_head(sender, identity, EVENT_PREFIX, body)) - 1
+    if not body or len(body) > room or record.encoded is not None:
+        return b" " * size
+    # Within the event, so that the line ends as all others.
+    padded = body[:-1].ljust(room - 1) + body[-1:]
+    return format_head(sender, identity, EVENT_PREFIX, padded) + padded + b"}"
+
+
 def is_damaged(text: bytes) -> bool:
     """Return whether a line is not as it was written: its checksum differs, or it is no JSON.
 
@@ -316,7 +329,7 @@ def split_ranges(folder: Path, start: int, end: int, target_bytes: int) -> list[
 
 
 def read_lines(segment_range: SegmentRange) -> Iterator[tuple[int, bytes]]:
-    """Yield position and bytes of each line that starts within the range."""
+    """Yield position and bytes of each line that starts within the range, except those of erased events."""
     with Path(segment_range.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         offset = _line_start(text, segment_range.start - segment_range.base)
         stop = segment_range.end - segment_range.base
@@ -326,11 +339,17 @@ def read_lines(segment_range: SegmentRange) -> Iterator[tuple[int, bytes]]:
             if line_break < 0:
                 # Ranges exclude a torn tail: the newline is damaged.
                 line_break = len(text)
-            yield segment_range.base + offset, text[offset:line_break]
+            line = text[offset:line_break]
+            if not _is_erased(line):
+                yield segment_range.base + offset, line
             offset = line_break + 1
             if offset - released >= _RELEASE_BYTES:
                 text.madvise(mmap.MADV_DONTNEED, released, offset - released)
                 released = offset - offset % mmap.PAGESIZE
+
+
+def _is_erased(line: bytes) -> bool:
+    return line.startswith(b" ") and not line.strip(b" ")
 
 
 def _line_start(text: mmap.mmap, offset: int) -> int:

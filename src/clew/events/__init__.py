@@ -4,6 +4,7 @@
 - `decoding.py`: tolerant JSON decoding, rejection reasons
 - `openlineage.py`: OpenLineage run, job and dataset events
 - `notebook.py`: runtime events and DataFrame events
+- `erasure.py`: remove a dataset, a session or a namespace from events
 - `ids.py`: event ids and job versions
 - `facets.py`: typed access to the standard facets
 - `column_lineage.py`: `columnLineage` and `lineage` facets as column edges and assertions

@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Raw
 
 from clew.collector.file_import import COMPRESSED_SUFFIXES, EVENT_FILE_SUFFIXES, find_event_files
-from clew.data_dir import BucketUrl, parse_lake_location
+from clew.data_dir import BucketUrl, is_bucket_url, parse_lake_location
 from clew.errors import ClewError, UsageError
 
 ANNOTATIONS_FILE: Final = "annotations.json"
-_S3_PREFIXES: Final = "s3://", "s3a://"
 # In a folder, other JSON files are not event files.
 _OBJECT_SUFFIXES: Final = EVENT_FILE_SUFFIXES + tuple(f".json{suffix}" for suffix in ("", *COMPRESSED_SUFFIXES))
 _CHUNK_BYTES: Final = 8 << 20
@@ -25,8 +24,8 @@ _CHUNK_BYTES: Final = 8 << 20
 @contextmanager
 def resolve_event_files(locations: Sequence[str]) -> Iterator[Iterator[Path]]:
     """Yield local files one by one, and each object of S3 as a file, which is removed afterwards."""
-    paths = [Path(location) for location in locations if not location.startswith(_S3_PREFIXES)]
-    urls = [location for location in locations if location.startswith(_S3_PREFIXES)]
+    paths = [Path(location) for location in locations if not is_bucket_url(location)]
+    urls = [location for location in locations if is_bucket_url(location)]
     with tempfile.TemporaryDirectory(prefix="clew-import-") as folder:
 
         def files() -> Iterator[Path]:
@@ -57,18 +56,18 @@ def _parse_annotations(file: Path) -> list[tuple[str, bytes]]:
 
 
 def _download(location: str, folder: Path) -> Iterator[Path]:
-    from clew.lake.s3 import translate_s3_errors
+    from clew.lake.bucket import translate_bucket_errors
 
     # A single object has a suffix of event files; anything else is a prefix.
     url = parse_lake_location(location)
     assert isinstance(url, BucketUrl)  # noqa: S101  # selected by its scheme
-    with translate_s3_errors(url):
+    with translate_bucket_errors(url):
         keys = _list_keys(url)
     if not keys:
         raise UsageError(f"No event file at {url}.", hint=f"Event files end with {', '.join(EVENT_FILE_SUFFIXES)}.")
     for key in keys:
         target = folder / key.rpartition("/")[2]
-        with translate_s3_errors(url):
+        with translate_bucket_errors(url):
             _fetch(url, key, target)
         yield target
         target.unlink()
@@ -89,6 +88,6 @@ def _fetch(url: BucketUrl, key: str, target: Path) -> None:
 
 
 def _store(url: BucketUrl) -> Any:
-    from clew.lake.s3 import open_bucket
+    from clew.lake.providers import open_bucket
 
-    return open_bucket(url.bucket)
+    return open_bucket(url.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -9,7 +10,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct, field
 
-from clew.data_dir import DataDir, create_private_folder
+from clew.data_dir import DataDir, create_private_folder, replace_file
 from clew.events.ids import event_id
 from clew.importer.marquez_database import EventPlan, ReadPosition, RowRange
 
@@ -74,6 +75,18 @@ class ImportState(Struct):
         new = [(key, body) for key, body in annotations.items() if self.annotations.get(key) != hashes[key]]
         self.annotations |= hashes
         return new
+
+
+def erase_from_states(home: DataDir, is_about: Callable[[str], bool]) -> int:
+    """Delete the annotations of erased entities from the states of all sources; return their number."""
+    count = 0
+    for path in sorted(imports_folder(home).glob("*.json")):
+        state = msgspec.json.decode(path.read_bytes(), type=ImportState)
+        kept = {key: value for key, value in state.annotations.items() if not is_about(key)}
+        if len(kept) < len(state.annotations):
+            count += len(state.annotations) - len(kept)
+            replace_file(path, msgspec.json.encode(msgspec.structs.replace(state, annotations=kept)))
+    return count
 
 
 def imports_folder(home: DataDir) -> Path:

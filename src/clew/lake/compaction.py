@@ -1,12 +1,15 @@
-"""Compact, vacuum and delete old rows."""
+"""Compact, vacuum, delete rows and the history of tables."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from enum import StrEnum
+from functools import lru_cache, partial, reduce
 from itertools import accumulate
+from operator import or_
 from typing import Final
 
 import pyarrow as pa
@@ -16,17 +19,23 @@ from msgspec import Struct
 
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.lake.data_files import DataFile, write_data_file
 from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, replace_files
 from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
     ALL_TABLE_NAMES,
+    BACKFILLS,
+    DATAFRAME_EVENTS,
     EVENT_GRAIN_TABLES,
     EVENT_TABLES,
+    LINEAGE_EVENTS,
+    REJECTED_EVENTS,
+    RUNTIME_EVENTS,
     TABLES_BY_NAME,
     Table,
 )
-from clew.lake.storage import Storage, open_storage
+from clew.lake.storage import DELTA_LOG_DIR, Storage, open_storage
 
 # A look-up of one run reads one or two row groups.
 _MAX_ROWS_PER_GROUP = 64 << 10
@@ -82,6 +91,7 @@ def _rows_per_group(rows: pa.Table) -> int:
     return max(1, min(_MAX_ROWS_PER_GROUP, _MAX_BYTES_PER_GROUP // bytes_per_row))
 
 
+_LOG_ENTRY = re.compile(r"(\d{20})\.")
 # Uncompressed size of a compacted file; on disk it is 5 to 30 times smaller.
 TARGET_BYTES: Final = 128 << 20
 # Younger files may belong to a running batch or query.
@@ -194,16 +204,63 @@ def _delete_old_reports(reports: Storage) -> None:
             reports.remove(entry.name)
 
 
-def find_expired_seqs(lake: Lake, cutoff: datetime) -> pa.Array:
-    """Find the events received before `cutoff`, by `seq`."""
-    is_expired = pc.field("received_at") < pa.scalar(cutoff)
-    seqs = [pa.array([], pa.int64())]
+class ExpiredKind(StrEnum):
+    """Kind of events that retention can be limited to."""
+
+    RUN = "run"
+    JOB = "job"
+    DATASET = "dataset"
+    CELL = "cell"
+    OPERATION = "operation"
+    REJECTED = "rejected"
+
+
+class ExpiredSelection(Struct, frozen=True):
+    """Events that retention is limited to: by the start of a namespace, and by kind. Empty: all."""
+
+    namespaces: tuple[str, ...] = ()
+    kinds: tuple[ExpiredKind, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaces or self.kinds)
+
+    def condition(self, table: str) -> pc.Expression | None:
+        """Return the condition of the selected events of a table; None if none is selected."""
+        if table == LINEAGE_EVENTS.name:
+            subjects = [kind.upper() for kind in self.kinds]
+            namespaces = "job_namespace", "dataset_namespace"
+            is_of_kind = pc.field("kind").isin(subjects) if self.kinds else pc.scalar(value=True)
+            return is_of_kind & self._starts_with(*namespaces) if self.namespaces else is_of_kind
+        # Events of notebooks have one namespace, rejected events have none.
+        namespace = "" if table == REJECTED_EVENTS.name else NOTEBOOK_NAMESPACE
+        is_in_namespace = not self.namespaces or namespace.startswith(self.namespaces)
+        is_of_kind = not self.kinds or _KINDS[table] in self.kinds
+        return pc.scalar(value=True) if is_in_namespace and is_of_kind else None
+
+    def _starts_with(self, *columns: str) -> pc.Expression:
+        # A DatasetEvent has no job; other events have no dataset.
+        namespace = pc.coalesce(*map(pc.field, columns), pc.scalar(""))
+        return reduce(or_, (pc.starts_with(namespace, prefix) for prefix in self.namespaces))
+
+
+_KINDS: Final = {
+    RUNTIME_EVENTS.name: ExpiredKind.CELL,
+    DATAFRAME_EVENTS.name: ExpiredKind.OPERATION,
+    REJECTED_EVENTS.name: ExpiredKind.REJECTED,
+}
+
+
+def find_expired_events(lake: Lake, cutoff: datetime, selection: ExpiredSelection) -> pa.Table:
+    """Find the selected events received before `cutoff`, by `seq` and `event_id`."""
+    tables = [pa.schema([("seq", pa.int64()), ("event_id", pa.string())]).empty_table()]
     for name in EVENT_GRAIN_TABLES:
         files = [file.rpartition("/")[2] for file in lake.files(name)]
-        if files:
+        condition = selection.condition(name)
+        if files and condition is not None:
             events = open_storage(lake.root / name).dataset(files, TABLES_BY_NAME[name].schema)
-            seqs += events.to_table(columns=["seq"], filter=is_expired)["seq"].chunks
-    return pa.concat_arrays(seqs)
+            is_expired = (pc.field("received_at") < pa.scalar(cutoff)) & condition
+            tables.append(events.to_table(columns=["seq", "event_id"], filter=is_expired))
+    return pa.concat_tables(tables)
 
 
 def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[str, int]:
@@ -212,6 +269,41 @@ def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[s
     Events are deleted last, so that an interrupted deletion can be repeated.
     """
     return {table.name: _delete(lake, table, _is_retained(table, cutoff, events)) for table in EVENT_TABLES}
+
+
+def replace_events(lake: Lake, seqs: pa.Array, rewritten: Sequence[DataFile]) -> dict[str, int]:
+    """Replace all rows of events by the rows of files; return the number of deleted rows by table.
+
+    No pipeline may be running. Events are replaced last, so that an interrupted call can be repeated.
+    """
+    others = ~pc.field("seq").isin(seqs)
+    return {
+        table.name: _delete(lake, table, others, [file for file in rewritten if file.table == table.name])
+        for table in EVENT_TABLES
+    }
+
+
+def purge_history(lake: Lake) -> None:
+    """Delete everything that only earlier versions of the tables need: files, statistics and worker reports.
+
+    No pipeline and no backfill may be running.
+    """
+    reports = open_storage(lake.root / WORKER_REPORTS_DIR)
+    for entry in reports.list_files():
+        reports.remove(entry.name)
+    for name in (*ALL_TABLE_NAMES, BACKFILLS.name):
+        if lake.table(name) is None:
+            continue
+        _vacuum(lake, name, 0)
+        table = lake.storage.open_table(name)
+        table.create_checkpoint()
+        logs = open_storage(lake.root / name / DELTA_LOG_DIR)
+        for file in logs.list_files():
+            match = _LOG_ENTRY.match(file.name)
+            # The statistics of a file have the least and the greatest name in it.
+            if match is not None and int(match[1]) < table.version():
+                logs.remove(file.name)
+        open_storage(lake.root / name / f"{DELTA_LOG_DIR}.damaged").remove_all()
 
 
 def delete_rows_from(lake: Lake, seq: int) -> None:
@@ -228,7 +320,8 @@ def _is_retained(table: Table, cutoff: datetime, events: pa.Array) -> pc.Express
     return (pc.field(column) >= pa.scalar(cutoff)) | pc.field(column).is_null()
 
 
-def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
+def _delete(lake: Lake, table: Table, is_retained: pc.Expression, rewritten: Sequence[DataFile] = ()) -> int:
+    """Delete rows, and add files, in one commit; return the number of deleted rows."""
     # Not `DeltaTable.delete` (deltalake 1.6): it writes string views, on which filters of pyarrow fail, and its files
     # are not sorted.
     delta = lake.table(table.name)
@@ -236,7 +329,7 @@ def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
         return 0
     folder, schema = lake.root / table.name, pa.schema(delta.schema().to_arrow())
     removed: list[ActiveFile] = []
-    added: list[DataFile] = []
+    added = list(rewritten)
     count = 0
     for file in active_files(delta):
         rows = open_storage(folder).dataset([file.name], schema)
@@ -246,6 +339,6 @@ def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
             count += total - retained
             if retained:
                 added.append(write_sorted(folder, table, rows.to_table(filter=is_retained)))
-    if removed:
+    if removed or added:
         replace_files(lake, table.name, removed, added, is_data_change=True)
     return count

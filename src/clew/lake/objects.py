@@ -9,7 +9,8 @@ from typing import NamedTuple
 import obstore
 
 from clew.data_dir import BucketUrl
-from clew.lake.s3 import open_bucket, translate_s3_errors
+from clew.lake.bucket import translate_bucket_errors
+from clew.lake.providers import open_bucket
 
 _BYTES_PER_CHUNK = 1 << 20
 
@@ -25,8 +26,8 @@ class StoredObjectInfo(NamedTuple):
 
 def list_objects(prefix: BucketUrl) -> Iterator[StoredObjectInfo]:
     """List the objects whose keys are the prefix itself or below it, in order of their keys."""
-    with translate_s3_errors(prefix, "prefix"):
-        store = open_bucket(prefix.bucket)
+    with translate_bucket_errors(prefix, "prefix"):
+        store = open_bucket(prefix.root)
         for page in obstore.list(store, prefix.key or None):
             for item in page:
                 yield StoredObjectInfo(item["path"], item["e_tag"] or "", item["size"], item["last_modified"])
@@ -37,7 +38,7 @@ def list_objects(prefix: BucketUrl) -> Iterator[StoredObjectInfo]:
 
 def _find_object(prefix: BucketUrl) -> Iterator[StoredObjectInfo]:
     try:
-        item = obstore.head(open_bucket(prefix.bucket), prefix.key)
+        item = obstore.head(open_bucket(prefix.root), prefix.key)
     except FileNotFoundError:
         return
     yield StoredObjectInfo(item["path"], item["e_tag"] or "", item["size"], item["last_modified"])
@@ -45,6 +46,6 @@ def _find_object(prefix: BucketUrl) -> Iterator[StoredObjectInfo]:
 
 def read_object(prefix: BucketUrl, key: str) -> Iterator[bytes]:
     """Yield the content of an object in chunks."""
-    with translate_s3_errors(prefix, "prefix"):
-        for chunk in obstore.get(open_bucket(prefix.bucket), key).stream(_BYTES_PER_CHUNK):
+    with translate_bucket_errors(prefix, "prefix"):
+        for chunk in obstore.get(open_bucket(prefix.root), key).stream(_BYTES_PER_CHUNK):
             yield bytes(chunk)

@@ -1,4 +1,4 @@
-"""Storage backends of a lake: a local folder or an S3 prefix. Engines are imported lazily."""
+"""Storage backends of a lake: a local folder or a prefix in a bucket. Engines are imported lazily."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.errors import MissingExtraError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from clew.lake.s3 import S3Storage
+    from clew.lake.bucket import BucketStorage
 
 T = TypeVar("T")
 
@@ -200,13 +200,13 @@ def open_storage(location: LakeLocation | str) -> Storage:
 
 
 def translate_storage_errors(location: LakeLocation) -> AbstractContextManager[None]:
-    """Translate S3 errors into user errors; errors of local files pass unchanged."""
+    """Translate errors of a bucket into user errors; errors of local files pass unchanged."""
     if isinstance(location, Path):
         return nullcontext()
-    open_s3_storage(location)
-    from clew.lake.s3 import translate_s3_errors
+    open_bucket_storage(location)
+    from clew.lake.bucket import translate_bucket_errors
 
-    return translate_s3_errors(location)
+    return translate_bucket_errors(location)
 
 
 def table_names(root: LakeLocation) -> list[str]:
@@ -225,15 +225,15 @@ def open_parquet(path: str) -> Any:
     return open_storage(url.parent).parquet_source(url.name)
 
 
-def open_s3_storage(url: BucketUrl) -> S3Storage:
-    """Open an S3 prefix; needs the extra `s3`."""
+def open_bucket_storage(url: BucketUrl) -> BucketStorage:
+    """Open a prefix of a bucket; needs the extra `s3`."""
     try:
-        from clew.lake.s3 import S3Storage
+        from clew.lake.bucket import BucketStorage
     except ModuleNotFoundError as error:
         raise MissingExtraError.for_module("s3", error.name or "obstore") from error
-    return S3Storage(url)
+    return BucketStorage(url)
 
 
 @lru_cache(_MAX_CACHED)
 def _storage(text: str) -> Storage:
-    return open_s3_storage(BucketUrl(text)) if "://" in text else LocalStorage(Path(text))
+    return open_bucket_storage(BucketUrl(text)) if "://" in text else LocalStorage(Path(text))

@@ -398,6 +398,13 @@ def read_batch_records(checkpoint: Path) -> list[BatchRecord]:
         return []
 
 
+def forget_log_tails(checkpoint: Path) -> None:
+    """Remove the checksums of the log from the batches, because lines of the log are overwritten."""
+    records = read_batch_records(checkpoint)
+    if any(record.log_tail is not None for record in records):
+        _write(checkpoint / _HISTORY_FILE, [msgspec.structs.replace(record, log_tail=None) for record in records])
+
+
 # Half-open ranges of log offsets.
 RawOnlyRanges = tuple[tuple[int, int], ...]
 

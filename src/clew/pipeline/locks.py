@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from clew.data_dir import BucketUrl, LakeLocation
 from clew.errors import ClewError
-from clew.lake.storage import open_s3_storage
+from clew.lake.storage import open_bucket_storage
 
 if TYPE_CHECKING:
-    from clew.lake.s3 import LeaseRecord
+    from clew.lake.bucket import LeaseRecord
 
 PIPELINE_LOCK: Final = ".lock"
 # A backfill has a separate lock: it may run concurrently with a pipeline.
@@ -90,9 +90,9 @@ def _acquire_file_lock(path: Path, worker: str) -> Iterator[LockCheck]:
 
 @contextmanager
 def _acquire_lease(url: BucketUrl, worker: str) -> Iterator[LockCheck]:
-    storage = open_s3_storage(url.parent)
+    storage = open_bucket_storage(url.parent)
     # Imported lazily: only a lake in S3 needs the extra.
-    from clew.lake.s3 import Lease
+    from clew.lake.bucket import Lease
 
     lease = Lease(storage, url.name)
     if not lease.try_acquire():
@@ -104,8 +104,8 @@ def _acquire_lease(url: BucketUrl, worker: str) -> Iterator[LockCheck]:
 
 
 def _lease_holder(url: BucketUrl) -> LockHolder | None:
-    storage = open_s3_storage(url.parent)
-    from clew.lake.s3 import read_lease
+    storage = open_bucket_storage(url.parent)
+    from clew.lake.bucket import read_lease
 
     record = read_lease(storage, url.name)
     return None if record is None else _holder_of_lease(record)

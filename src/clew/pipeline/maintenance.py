@@ -6,35 +6,41 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event, Thread
-from typing import Self
+from typing import Final, Self
 
+import pyarrow as pa
 from msgspec import Struct, field
 
 from clew.data_dir import DataDir, LakeLocation
 from clew.errors import ClewError, UsageError
-from clew.eventlog.retention import drop_segments, next_position
+from clew.eventlog.retention import drop_segments, next_position, overwrite_lines
+from clew.eventlog.segments import list_paths, record_event_id, segment_base
 from clew.index.backends import open_backend
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
 from clew.lake.compaction import (
     MIN_SAFE_RETENTION_HOURS,
     TARGET_BYTES,
+    ExpiredSelection,
     compact_table,
     compact_tables,
     delete_rows_before,
-    find_expired_seqs,
+    find_expired_events,
+    replace_events,
     vacuum_tables,
 )
 from clew.lake.lake import Lake
 from clew.lake.manifest import check_integrity
 from clew.lake.refresh_state import is_refreshed, reset_refresh_state
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, STATE_TABLE_NAMES, Table
-from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.checkpoint import Checkpoint, forget_log_tails, open_log
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock, read_lock_holder
 from clew.pipeline.progress import ProgressCallback, no_progress
 
 _HOUR = 3600.0
+ALL_EVENTS: Final = ExpiredSelection()
 # A refresh may rebuild all tables; this limits its share of the wall time.
 _MAX_REFRESH_DUTY_CYCLE = 0.05
 # Time for a cancelled refresh to end. Its thread does not keep the process alive.
@@ -162,9 +168,10 @@ class BackgroundMaintenance:
 
 
 class RetentionResult(Struct):
-    """Deleted rows by table; number and bytes of deleted log segments."""
+    """Deleted rows by table; number and bytes of deleted log segments; events deleted within segments."""
 
     deleted_rows: dict[str, int] = field(default_factory=dict)
+    log_events: int = 0
     segments: int = 0
     segment_bytes: int = 0
 
@@ -187,20 +194,44 @@ def _indexed_offset(home: DataDir) -> int:
     return 0 if seq is None else min(position, next_position(home.log, int(seq)))
 
 
-def expire_events(home: DataDir, age: timedelta) -> RetentionResult:
-    """Delete events older than `age`. The index is deleted first: the next pipeline rebuilds it from the lake."""
+def expire_events(home: DataDir, age: timedelta, selection: ExpiredSelection = ALL_EVENTS) -> RetentionResult:
+    """Delete selected events older than `age`. The index is deleted first: the next pipeline rebuilds it."""
     cutoff = datetime.now(UTC) - age
     # A running pipeline or backfill would write rows of deleted events.
     with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock, acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
         lake, result = Lake(home.lake, check_lock), RetentionResult()
-        events = find_expired_seqs(lake, cutoff)
+        events = find_expired_events(lake, cutoff, selection)
+        # First, so that an interrupted call can be repeated: positions are found in the lake.
+        if selection:
+            result.log_events = _overwrite_events(home, events)
         if len(events):
             open_backend(home.index).remove()
             reset_refresh_state(lake)
-            result.deleted_rows = delete_rows_before(lake, cutoff, events)
-        committed = Checkpoint(home.checkpoint).committed_offset
-        result.segments, result.segment_bytes = drop_segments(home.log, cutoff, committed)
+            result.deleted_rows = (
+                replace_events(lake, events["seq"].combine_chunks(), [])
+                if selection
+                else delete_rows_before(lake, cutoff, events["seq"].combine_chunks())
+            )
+        if not selection:
+            committed = Checkpoint(home.checkpoint).committed_offset
+            result.segments, result.segment_bytes = drop_segments(home.log, cutoff, committed)
     return result
+
+
+def _overwrite_events(home: DataDir, events: pa.Table) -> int:
+    """Overwrite the lines of events in the log; return their number."""
+    if not len(events):
+        return 0
+    identities = dict(zip(events["seq"].to_pylist(), events["event_id"].to_pylist(), strict=True))
+    # Events of a topic have positions, too, but are not in the log.
+    with open_log(home):
+        forget_log_tails(home.checkpoint)
+
+        def erase(base: int, offset: int, line: bytes) -> bytes:
+            identity = identities.get(base + offset)
+            return b" " * len(line) if identity is not None and record_event_id(line) == identity else line
+
+        return sum(overwrite_lines(path, partial(erase, segment_base(path))) for path in list_paths(home.log))
 
 
 class MaintenanceResult(Struct):
@@ -214,18 +245,22 @@ class MaintenanceResult(Struct):
     expired: RetentionResult
 
 
-def run_maintenance(
+def run_maintenance(  # noqa: PLR0913
     home: DataDir,
     retention_hours: int,
     *,
     drop_older_than: timedelta | None = None,
+    selection: ExpiredSelection = ALL_EVENTS,
     log_retention: timedelta | None = None,
     is_forced: bool = False,
     on_progress: ProgressCallback = no_progress,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
 ) -> MaintenanceResult:
-    """Run maintenance. A short retention needs `is_forced`; with `drop_older_than`, no pipeline may be running."""
+    """Run maintenance. A short retention needs `is_forced`; with `drop_older_than`, no pipeline may be running.
+
+    `selection` limits `drop_older_than`.
+    """
     _check_retention(retention_hours, is_forced=is_forced)
     check_integrity(home.lake)
     lock = home.lake / PIPELINE_LOCK
@@ -235,7 +270,7 @@ def run_maintenance(
     expired = RetentionResult()
     if drop_older_than is not None:
         on_progress("Deleting expired events")
-        expired = expire_events(home, drop_older_than)
+        expired = expire_events(home, drop_older_than, selection)
     if log_retention is not None:
         on_progress("Deleting expired log segments")
         log_result = expire_log_segments(home, log_retention)

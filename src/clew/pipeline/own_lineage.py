@@ -160,7 +160,7 @@ def _type_name(kind: Any) -> str:
 def _identity(location: LakeLocation) -> dict[str, Any]:
     """Return the OpenLineage name of a folder or a prefix."""
     if isinstance(location, BucketUrl):
-        return {"namespace": f"s3://{location.bucket}", "name": location.key}
+        return {"namespace": str(location.root), "name": location.key}
     return {"namespace": "file", "name": str(location)}
 
 

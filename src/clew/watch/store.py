@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -27,6 +27,7 @@ create index if not exists outbox_by_sink on outbox (sink, number);
 -- Notifications that a webhook rejected.
 create table if not exists rejected (sink text not null, body blob not null, error text not null, at real not null);
 """
+_BODY_TABLES: Final = ("outbox", "rejected")
 _MAX_AGE_SECONDS: Final = 90 * 86_400.0
 # Seconds to wait for another watcher to end.
 _BUSY_SECONDS = 0.5
@@ -132,6 +133,17 @@ class WatchStore:
         with self._transaction():
             self._database.execute("insert into rejected values (?, ?, ?, ?)", (sink, item.body, error, time.time()))
             self._database.execute("delete from outbox where number = ?", (item.number,))
+
+    def erase(self, is_about: Callable[[bytes], bool]) -> int:
+        """Delete what is about an erased entity, and its traces in the file; return the number of notifications."""
+        self._database.create_function(
+            "is_about", 1, lambda text: is_about(text.encode() if isinstance(text, str) else text)
+        )
+        self._database.execute("pragma secure_delete = on")
+        with self._transaction():
+            self._database.execute("delete from reported where is_about(id)")
+            deleted = (self._database.execute(f"delete from {name} where is_about(body)") for name in _BODY_TABLES)  # noqa: S608
+            return sum(cursor.rowcount for cursor in deleted)
 
     def remove_other_sinks(self, sinks: Collection[str]) -> int:
         """Remove notifications for sinks that are not configured any more; return their number."""

@@ -39,9 +39,9 @@ COLUMN_COUNT = 1_500
 HOLD_LOCK = """
 import sys
 from clew.data_dir import BucketUrl
-from clew.lake import s3
+from clew.lake import bucket
 from clew.pipeline.locks import acquire_lock
-s3.LEASE_SECONDS = 2.0
+bucket.LEASE_SECONDS = 2.0
 with acquire_lock(BucketUrl(sys.argv[1]) / ".lock"):
     print("acquired", flush=True)
     sys.stdin.read()

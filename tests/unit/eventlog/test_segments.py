@@ -9,21 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.eventlog.retention import overwrite_lines
 from clew.eventlog.segments import (
     SegmentRange,
     complete_size,
     decode_record,
     end_position,
+    is_damaged,
+    list_paths,
     list_segments,
     parse_record_fast,
     read_lines,
     record_event_id,
+    replace_event,
     segment_path,
     split_ranges,
 )
+from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.ids import event_id
+from clew.events.streams import Stream
 
-texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
+texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?").replace(b" ", b"?")), max_size=12)
 
 
 def write_segments(folder: Path, files: list[list[bytes]], torn: bytes = b"") -> list[tuple[int, bytes]]:
@@ -151,3 +157,33 @@ def is_json(body: bytes) -> bool:
     except msgspec.DecodeError:
         return False
     return True
+
+
+def write_event(folder: Path, body: bytes) -> bytes:
+    with LogWriter(folder) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", body)])
+    return list_paths(folder)[-1].read_bytes().splitlines()[-1]
+
+
+def test_a_replaced_event_has_the_size_and_the_id_of_the_old_one(tmp_path: Path) -> None:
+    line = write_event(tmp_path, b'{"a":1,"secret":"x"}')
+    replaced = replace_event(line, b'{"a":1}')
+    assert len(replaced) == len(line)
+    assert b"secret" not in replaced
+    record = parse_record_fast(replaced)
+    assert record is not None
+    assert not is_damaged(replaced)
+    assert msgspec.json.decode(record.body) == {"a": 1}
+    assert record.id == decode_record(line).id == event_id(b'{"a":1,"secret":"x"}')
+    assert record.at == decode_record(line).at
+
+
+@pytest.mark.parametrize("body", [b"", b'{"a":1,"secret":"x","b":2}'], ids=["none", "longer"])
+def test_an_event_without_replacement_is_not_read(tmp_path: Path, body: bytes) -> None:
+    line = write_event(tmp_path, b'{"a":1,"secret":"x"}')
+    write_event(tmp_path, b'{"a":2}')
+    path = list_paths(tmp_path)[0]
+    assert overwrite_lines(path, lambda offset, text: text if offset else replace_event(text, body)) == 1
+    assert end_position(tmp_path) == path.stat().st_size
+    (part,) = split_ranges(tmp_path, 0, end_position(tmp_path), 1 << 20)
+    assert [position for position, _ in read_lines(part)] == [len(line) + 1]

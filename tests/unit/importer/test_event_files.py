@@ -14,7 +14,7 @@ from clew.errors import ClewError, UsageError
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.importer.event_files import read_annotation_files
 from clew.importer.importer import ImportContext, ImportSummary, import_event_files
-from clew.lake.s3 import open_bucket
+from clew.lake.providers import open_bucket
 
 
 def import_into(folder: Path, *locations: str) -> ImportSummary:
@@ -80,7 +80,7 @@ def test_objects_of_a_bucket_are_read(bucket: BucketUrl, tmp_path: Path) -> None
         "in/other.csv": b"x",
         "one.json": b'[{"a": 2}]',
     }.items():
-        open_bucket(bucket.bucket).put(name, content)
+        open_bucket(bucket.root).put(name, content)
     result = import_into(tmp_path / "home", f"s3://{bucket.bucket}/in", f"s3://{bucket.bucket}/one.json")
     assert result.events == 3
     assert [json.loads(body)["a"] for body in bodies(tmp_path / "home")] == [0, 1, 2]

@@ -19,9 +19,10 @@ from deltalake import DeltaTable
 from clew.errors import ClewError
 from clew.lake import compaction
 from clew.lake.compaction import (
+    ExpiredSelection,
     compact_tables,
     delete_rows_before,
-    find_expired_seqs,
+    find_expired_events,
     inspect_file,
     rewrite_sorted,
     vacuum_tables,
@@ -79,7 +80,9 @@ def append_received(lake: Lake, moments: list[datetime | None]) -> None:
 
 
 def delete_before(lake: Lake, cutoff: datetime) -> int:
-    return delete_rows_before(lake, cutoff, find_expired_seqs(lake, cutoff))[NAME]
+    return delete_rows_before(
+        lake, cutoff, find_expired_events(lake, cutoff, ExpiredSelection())["seq"].combine_chunks()
+    )[NAME]
 
 
 def rows(lake: Lake) -> pa.Table:

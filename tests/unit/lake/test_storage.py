@@ -15,14 +15,14 @@ import pytest
 
 from clew.data_dir import BucketUrl, LakeLocation
 from clew.errors import ClewError, MissingExtraError
-from clew.lake import s3 as buckets
+from clew.lake import providers
+from clew.lake.bucket import BucketStorage, translate_bucket_errors
 from clew.lake.data_files import FileWriter
 from clew.lake.history import count_pending_backfill
 from clew.lake.lake import BatchId, Lake
 from clew.lake.manifest import check_integrity
-from clew.lake.s3 import S3Storage, translate_s3_errors
 from clew.lake.schemas import LARGE_COLUMNS, REJECTED_EVENTS
-from clew.lake.storage import LocalStorage, Storage, open_parquet, open_s3_storage, open_storage, table_names
+from clew.lake.storage import LocalStorage, Storage, open_bucket_storage, open_parquet, open_storage, table_names
 
 ROWS = pa.table({"seq": [1, 2, 3], "name": ["a", "b", None]})
 
@@ -38,7 +38,7 @@ def write(target: Any) -> None:
 
 
 def test_open_storage_selects_the_class_by_location(lake_location: LakeLocation) -> None:
-    kind = LocalStorage if isinstance(lake_location, Path) else S3Storage
+    kind = LocalStorage if isinstance(lake_location, Path) else BucketStorage
     assert isinstance(open_storage(lake_location), kind)
     assert open_storage(str(lake_location)) is open_storage(lake_location)
     assert open_storage(lake_location).is_local == isinstance(lake_location, Path)
@@ -131,7 +131,7 @@ def test_integrity_check_reports_a_missing_table(lake_location: LakeLocation) ->
 
 
 def test_conditional_puts(bucket: BucketUrl) -> None:
-    objects = open_s3_storage(bucket)
+    objects = open_bucket_storage(bucket)
     first = objects.put_if_absent("one", b"1")
     assert first is not None
     assert objects.put_if_absent("one", b"2") is None
@@ -173,12 +173,12 @@ def test_concurrent_commits_are_not_lost(bucket: BucketUrl) -> None:
 )
 def test_s3_errors_are_translated(error_text: str, message: str) -> None:
     expected = rf"The lake s3://b/l cannot be used: .*{message}"
-    with pytest.raises(ClewError, match=expected), translate_s3_errors(BucketUrl("s3://b/l")):
+    with pytest.raises(ClewError, match=expected), translate_bucket_errors(BucketUrl("s3://b/l")):
         raise OSError(f"Generic S3 error: {error_text}")
 
 
 def test_other_errors_are_not_translated() -> None:
-    with pytest.raises(BrokenPipeError), translate_s3_errors(BucketUrl("s3://b/l")):
+    with pytest.raises(BrokenPipeError), translate_bucket_errors(BucketUrl("s3://b/l")):
         raise BrokenPipeError
 
 
@@ -202,13 +202,13 @@ def test_unreachable_object_store_error(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setattr(buckets, "_MAX_RETRIES", 1)
+    monkeypatch.setattr(providers, "_MAX_RETRIES", 1)
     with pytest.raises(ClewError, match="the object store cannot be reached"):
         open_storage("s3://nobody-answers/lake").read("manifest.json")
 
 
 def test_missing_extra_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "clew.lake.s3")
+    monkeypatch.delitem(sys.modules, "clew.lake.bucket")
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'clew\[s3\]'"):
-        open_s3_storage(BucketUrl("s3://b/l"))
+        open_bucket_storage(BucketUrl("s3://b/l"))

@@ -9,13 +9,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.support.lake import mark_refreshed
 
+from clew.collector.file_import import guess_stream
 from clew.data_dir import DataDir
 from clew.eventlog.retention import drop_segments
-from clew.eventlog.segments import end_position, list_segments
+from clew.eventlog.segments import decode_record, end_position, list_segments, read_lines, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
-from clew.lake.compaction import compact_tables
+from clew.lake.compaction import ExpiredKind, ExpiredSelection, compact_tables
 from clew.lake.lake import Lake
+from clew.lake.schemas import EVENT_GRAIN_TABLES
 from clew.pipeline import maintenance
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.locks import LockedError, acquire_lock
@@ -164,3 +166,53 @@ def test_maintenance_expires_the_log_if_configured(home: DataDir, ingest_event: 
     mark_refreshed(lake)
     assert run_maintenance(home, 7 * 24).expired.segments == 0
     assert run_maintenance(home, 7 * 24, log_retention=timedelta(days=30)).expired.segments == 1
+
+
+def lineage_event(name: str, **subject: object) -> bytes:
+    return json.dumps({"eventTime": "2026-01-01T10:00:00Z", **subject, "producer": name}).encode()
+
+
+SELECTED = {
+    "run of sales": lineage_event("a", run={"runId": "r1"}, job={"namespace": "sales/eu", "name": "j"}),
+    "run of hr": lineage_event("b", run={"runId": "r2"}, job={"namespace": "hr", "name": "j"}),
+    "job of hr": lineage_event("c", job={"namespace": "hr", "name": "j"}),
+    "dataset of sales": lineage_event("d", dataset={"namespace": "sales", "name": "d", "facets": {"x": {"a": 1}}}),
+    "cell": b'{"event_type":"cell_execution_start","session_id":"s","execution_id":"e","timestamp":"2026-01-01"}',
+    "operation": b'{"event_type":"dataframe_lineage","session_id":"s","execution_id":"e","timestamp":"2026-01-01"}',
+    "rejected": b"no event",
+}
+
+
+@pytest.mark.parametrize(
+    ("selection", "expired"),
+    [
+        (ExpiredSelection(("sales",)), {"run of sales", "dataset of sales"}),
+        (ExpiredSelection(("hr", "marimo")), {"run of hr", "job of hr", "cell", "operation"}),
+        (ExpiredSelection(kinds=(ExpiredKind.RUN,)), {"run of sales", "run of hr"}),
+        (ExpiredSelection(kinds=(ExpiredKind.CELL, ExpiredKind.REJECTED)), {"cell", "rejected"}),
+        (ExpiredSelection(("hr",), (ExpiredKind.JOB, ExpiredKind.OPERATION)), {"job of hr"}),
+        (ExpiredSelection(("other",)), set()),
+    ],
+    ids=str,
+)
+def test_deletes_selected_events_from_lake_and_log(
+    home: DataDir, ingest_log: IngestLog, selection: ExpiredSelection, expired: set[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, LogWriter(home.log) as log:
+        patch.setattr("clew.eventlog.writer.datetime", _FixedClock(datetime.now(UTC) - timedelta(days=100)))
+        log.append(IncomingEvent(guess_stream(body), name, body) for name, body in SELECTED.items())
+    young = lineage_event("young", run={"runId": "r9"}, job={"namespace": "sales", "name": "j"})
+    with LogWriter(home.log) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "young", young)])
+    ingest_log()
+    mark_ingested(home)
+    end = end_position(home.log)
+    result = expire_events(home, timedelta(days=90), selection)
+    assert result.log_events == len(expired)
+    expected = {body for name, body in SELECTED.items() if name not in expired} | {young}
+    parts = split_ranges(home.log, 0, end, 1 << 20)
+    assert {decode_record(line).body for part in parts for _, line in read_lines(part)} == expected
+    assert end_position(home.log) == end
+    counts = Lake(home.lake).row_counts()
+    assert sum(counts[name] for name in EVENT_GRAIN_TABLES) == len(expected)
+    assert expire_events(home, timedelta(days=90), selection) == maintenance.RetentionResult()

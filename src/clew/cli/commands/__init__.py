@@ -8,5 +8,6 @@
 - `runs.py`: runs, show, report
 - `watch.py`: watch
 - `backup.py`: backup, restore
+- `forget.py`: forget
 - `inspect.py`: facets, validate, config, doctor
 """

@@ -10,7 +10,7 @@ import click
 
 from clew.cli.options import json_option, lake_option, spark_options
 from clew.cli.output import format_bytes, format_count, new_table, show_progress, stderr_console, stdout_console
-from clew.data_dir import DataDir
+from clew.data_dir import DataDir, is_bucket_url
 from clew.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _WEB_SCHEMES = "http://", "https://"
 _DATABASE_SCHEMES = "postgresql://", "postgres://", "jdbc:postgresql://"
-_BUCKET_SCHEMES = "s3://", "s3a://"
 
 
 class _ImportGroup(click.Group):
@@ -30,7 +29,7 @@ class _ImportGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0].startswith((*_WEB_SCHEMES, *_DATABASE_SCHEMES)):
             args = ["marquez", *args]
-        elif args[0].startswith(_BUCKET_SCHEMES):
+        elif is_bucket_url(args[0]):
             args = ["files", *args]
         return super().resolve_command(ctx, args)
 

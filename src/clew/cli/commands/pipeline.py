@@ -101,7 +101,7 @@ def backfill_command(chunk_mb: int, home: DataDir, master: str, conf: dict[str, 
 
 
 class _EventLocation(click.ParamType):  # type: ignore[type-arg]  # not generic at run time
-    """A path of event files, or the S3 URL of a prefix of event objects."""
+    """A path of event files, or the URL of a prefix of event objects."""
 
     name = "path|url"
 
@@ -153,7 +153,8 @@ _own_lineage_option = click.option(
     "locations",
     multiple=True,
     type=_EventLocation(),
-    help="NDJSON files (plain, .gz or .zst), directories of them, or s3://bucket/prefix, to ingest as well.",
+    help="NDJSON files (plain, .gz or .zst), directories of them, or the URL of a prefix, such as s3://bucket/prefix,"
+    " to ingest as well.",
 )
 @click.option(
     "--raw-only",
@@ -266,7 +267,7 @@ def ingest_new_events(home: DataDir) -> None:
     "locations",
     multiple=True,
     type=_EventLocation(),
-    help="s3://bucket/prefix to watch: new objects are ingested as well; may be repeated.",
+    help="URL of a prefix to watch, such as s3://bucket/prefix: new objects are ingested as well; may be repeated.",
 )
 @click.option(
     "--maintenance/--no-maintenance",
@@ -394,6 +395,8 @@ def _print_maintenance(result: MaintenanceResult) -> None:
         rows = format_count(sum(expired.deleted_rows.values()), "row")
         segments = format_count(expired.segments, "log segment")
         console.print(f"Expired {rows} and {segments} ({format_bytes(expired.segment_bytes)}).")
+    if expired.log_events:
+        console.print(f"Removed {format_count(expired.log_events, 'event')} within the log.")
     console.print(f"Compacted {format_count(before, 'file')} of event tables into {after:,}.")
     console.print(f"Removed {format_count(count, 'unreferenced file')} ({format_bytes(size)}).")
     if result.is_refreshed:
@@ -416,6 +419,22 @@ def _print_maintenance(result: MaintenanceResult) -> None:
     metavar="AGE",
     help="Delete events received longer ago than this, such as 90d or 36h. Not possible while a pipeline is running.",
 )
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="PREFIX",
+    help="With --drop-older-than: only events of jobs, and of datasets without a job, in namespaces that start with"
+    " this; may be repeated.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["run", "job", "dataset", "cell", "operation", "rejected"]),
+    help="With --drop-older-than: only events of runs, jobs, datasets, notebook cells or DataFrame operations, or"
+    " rejected events; may be repeated.",
+)
 @_log_retention_option
 @click.option(
     "--force",
@@ -426,11 +445,14 @@ def _print_maintenance(result: MaintenanceResult) -> None:
 @json_option(_print_maintenance)
 @lake_option
 @spark_options
-def pipeline_compact(
+def pipeline_compact(  # noqa: PLR0913
+    *,
     retention_hours: int,
     drop_older_than: timedelta | None,
+    namespaces: tuple[str, ...],
+    kinds: tuple[str, ...],
     log_retention: timedelta | None,
-    is_forced: bool,  # noqa: FBT001
+    is_forced: bool,
     home: DataDir,
     master: str,
     conf: dict[str, str],
@@ -439,13 +461,17 @@ def pipeline_compact(
 
     Can be used while a pipeline is running. Starts Spark only if derived tables must be refreshed.
     """
+    from clew.lake.compaction import ExpiredKind, ExpiredSelection
     from clew.pipeline.maintenance import run_maintenance
 
+    if (namespaces or kinds) and drop_older_than is None:
+        raise UsageError("--namespace and --kind require --drop-older-than.", hint="Pass an age, such as 90d.")
     with show_progress() as progress:
         return run_maintenance(
             home,
             retention_hours,
             drop_older_than=drop_older_than,
+            selection=ExpiredSelection(namespaces, tuple(map(ExpiredKind, kinds))),
             log_retention=log_retention,
             is_forced=is_forced,
             on_progress=progress,

@@ -144,4 +144,4 @@ def _state_path(log: EventAppender) -> Path:
 
 
 def _object_url(prefix: BucketUrl, item: StoredObjectInfo) -> str:
-    return f"s3://{prefix.bucket}/{item.key}"
+    return f"{prefix.root}/{item.key}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,19 @@ class AliasStore:
             database.executemany("insert or replace into versions values (?, ?, ?, ?)", versions)
             query = "select (select count(*) from jobs) + (select count(*) from versions)"
             return int(database.execute(query).fetchone()[0])
+
+    def erase(self, is_erased: Callable[[str, str], bool]) -> int:
+        """Delete the aliases of erased entities, by namespace and name; return their number."""
+        if not self._path.exists():
+            return 0
+        with self._connect(self._path) as database, database:
+            database.create_function("is_erased", 2, is_erased)
+            database.execute("pragma secure_delete = on")
+            queries = (
+                "delete from jobs where is_erased(namespace, name) or is_erased(namespace, alias)",
+                "delete from versions where is_erased(namespace, name)",
+            )
+            return sum(database.execute(query).rowcount for query in queries)
 
     def find_job(self, namespace: str, alias: str) -> str | None:
         """Return the name of a job in events."""

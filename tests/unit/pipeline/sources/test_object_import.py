@@ -15,7 +15,7 @@ from clew.data_dir import BucketUrl
 from clew.errors import ClewError
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
-from clew.lake.s3 import open_bucket
+from clew.lake.providers import open_bucket
 from clew.pipeline.sources.object_import import ObjectImporter
 
 
@@ -26,7 +26,7 @@ def event(number: int) -> bytes:
 
 
 def put(bucket: BucketUrl, name: str, content: bytes) -> None:
-    obstore.put(open_bucket(bucket.bucket), f"{bucket.key}/{name}", content)
+    obstore.put(open_bucket(bucket.root), f"{bucket.key}/{name}", content)
 
 
 def read_log(folder: Path) -> list[tuple[str, bytes]]:

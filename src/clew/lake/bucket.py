@@ -1,4 +1,4 @@
-"""S3 storage: conditional puts, error translation, lease."""
+"""Storage in a bucket of S3, Google Cloud Storage or Azure: conditional puts, error translation, lease."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from datetime import UTC, datetime
+from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,79 +19,77 @@ import msgspec
 import obstore
 from msgspec import Struct
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
-from obstore.store import S3Store
 
 from clew.data_dir import BucketUrl
 from clew.errors import ClewError
+from clew.lake.providers import ObjectStore, find_provider, open_bucket, open_filesystem
 from clew.lake.storage import FileInfo, Storage, T
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from obstore import PutMode, PutResult
-    from pyarrow.fs import S3FileSystem
+    from pyarrow.fs import FileSystem
 
 
-_NO_BUCKET: Final = "NoSuchBucket"
-_S3_NAME: Final = re.compile(r"\bS3\b|\bAWS\b")
-_CREDENTIAL_VARIABLES: Final = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN"
+# Of S3, Google and Azure.
+_NO_BUCKET: Final = re.compile("NoSuchBucket|The specified bucket does not exist|ContainerNotFound")
+_STORE_NAME: Final = re.compile(r"\b(S3|AWS|GCS|Azure\w*|MicrosoftAzure)\b|GetFileInfo|google::cloud")
 
 
 class _Cause(NamedTuple):
-    """A pattern in the error text of the store, with the message and hint for it."""
+    """A pattern in the error text of the store, with the message, and the term of the provider that is the hint."""
 
     pattern: str
     reason: str
-    hint: str
+    term: str
 
 
 # The first match is used.
 _CAUSES: Final = (
-    _Cause(_NO_BUCKET, "the bucket does not exist", "Create the bucket, or pass another with --lake."),
+    _Cause(_NO_BUCKET.pattern, "the bucket does not exist", "bucket"),
     _Cause(
-        r"169\.254\.169\.254|CredentialsNotLoaded|token request|NoCredentials",
+        r"169\.254\.169\.254|metadata\.google\.internal|CredentialsNotLoaded|token request|NoCredentials"
+        "|MissingAccount",
         "no credentials were found",
-        f"Set {_CREDENTIAL_VARIABLES}; `aws configure export-credentials --format env` prints those of a profile.",
+        "credentials",
     ),
     _Cause(
-        "InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|InvalidClientTokenId",
+        "InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|InvalidClientTokenId|AuthenticationFailed"
+        "|invalid_grant|Invalid Credentials",
         "the credentials were rejected",
-        f"Set {_CREDENTIAL_VARIABLES} again.",
+        "credentials",
     ),
     _Cause(
-        r"AccessDenied|AllAccessDisabled|\b403\b|\b401\b|PermissionDenied|Unauthenticated",
+        r"AccessDenied|AllAccessDisabled|\b403\b|\b401\b|PermissionDenied|Unauthenticated|Authorization\w*Mismatch",
         "access was denied",
-        "Required: s3:ListBucket on the bucket; s3:GetObject, s3:PutObject and s3:DeleteObject on its objects.",
+        "permissions",
     ),
-    _Cause(
-        "BadScheme|URL scheme is not allowed",
-        "its endpoint uses http, which is not allowed",
-        "Set AWS_ALLOW_HTTP=true if the network is trusted, or set AWS_ENDPOINT_URL to an https endpoint.",
-    ),
+    _Cause("BadScheme|URL scheme is not allowed", "its endpoint uses http, which is not allowed", "http"),
     _Cause(
         r"\b301\b|PermanentRedirect|AuthorizationHeaderMalformed|IncorrectEndpoint",
         "the bucket is in another region",
-        "Set AWS_REGION to the region of the bucket.",
+        "region",
     ),
-    _Cause(
-        r"NotImplemented|\b501\b",
-        "the object store does not support conditional puts",
-        "Commits and the lock need If-None-Match. Use a store that supports it, or a local folder.",
-    ),
+    _Cause(r"NotImplemented|\b501\b", "the object store does not support conditional puts", "conditional"),
     _Cause(
         r"Connect|connect|dns|resolve|timed out|Timeout|HTTP error|NETWORK_CONNECTION|\b50[0234]\b",
         "the object store cannot be reached",
-        "Check the network connection and, if set, AWS_ENDPOINT_URL.",
+        "endpoint",
     ),
 )
+_COMMON_TERMS: Final = {
+    "bucket": "Create the bucket, or pass another with --lake.",
+    "conditional": "Commits and the lock need If-None-Match. Use a store that supports it, or a local folder.",
+}
 
 
 @contextmanager
-def translate_s3_errors(url: BucketUrl, noun: str = "lake") -> Iterator[None]:
-    """Raise errors of S3 as ClewError with a hint; results of conditional requests pass unchanged."""
+def translate_bucket_errors(url: BucketUrl, noun: str = "lake") -> Iterator[None]:
+    """Raise errors of the store as ClewError with a hint; results of conditional requests pass unchanged."""
     try:
         yield
     except Exception as error:
-        if not _is_s3_error(error):
+        if not _is_store_error(error):
             raise
         raise _user_error(url, str(error), noun) from error
 
@@ -102,47 +100,48 @@ def ignore_not_found() -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotFoundError) as error:
-        if _NO_BUCKET in str(error):
+        if _NO_BUCKET.search(str(error)):
             raise
 
 
-def _is_s3_error(error: Exception) -> bool:
-    """Return whether this is an error of S3, and not the expected result of a conditional request or a get."""
+def _is_store_error(error: Exception) -> bool:
+    """Return whether this is an error of the store, and not the expected result of a conditional request or a get."""
     # Imported lazily: most requests do not need deltalake.
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     if isinstance(error, NotFoundError | FileNotFoundError):
-        return _NO_BUCKET in str(error)
+        return _NO_BUCKET.search(str(error)) is not None
     if isinstance(error, AlreadyExistsError | PreconditionError | TableNotFoundError):
         return False
     # pyarrow and deltalake raise the same types for local files.
     return isinstance(error, BaseError) or (
-        isinstance(error, OSError | DeltaError) and bool(_S3_NAME.search(str(error)))
+        isinstance(error, OSError | DeltaError) and bool(_STORE_NAME.search(str(error)))
     )
 
 
 def _user_error(url: BucketUrl, text: str, noun: str) -> ClewError:
     for cause in _CAUSES:
         if re.search(cause.pattern, text):
-            return ClewError(f"The {noun} {url} cannot be used: {cause.reason}.", hint=cause.hint)
+            terms = {**_COMMON_TERMS, **find_provider(url).terms}
+            return ClewError(f"The {noun} {url} cannot be used: {cause.reason}.", hint=terms[cause.term])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = lines[0][:300].rstrip(".") if lines else "the store gave no reason"
     return ClewError(f"The {noun} {url} cannot be used: {reason}.", hint="Fix the cause and run the command again.")
 
 
-# Commits must not overwrite each other. deltalake's default; explicit, so that the environment cannot change it.
-_DELTA_OPTIONS: Final = {"aws_conditional_put": "etag"}
-# Short outages are retried. The default (10 retries in 3 minutes) is too long when there is no network at all.
-_MAX_RETRIES = 6
-_RETRY_TIMEOUT_SECONDS = 60
-_CONNECT_TIMEOUT_SECONDS = 5
 _MAX_CONCURRENT_REQUESTS = 16
 
 
 class ETag(NamedTuple):
-    """The ETag of an object."""
+    """The ETag of an object, and its generation in Google Cloud Storage."""
 
     value: str
+    version: str | None = None
+
+    @property
+    def condition(self) -> PutMode:
+        """The condition of a put: the object is unchanged."""
+        return {"e_tag": self.value} if self.version is None else {"e_tag": self.value, "version": self.version}
 
 
 class StoredObject(NamedTuple):
@@ -153,14 +152,14 @@ class StoredObject(NamedTuple):
     written_at: datetime
 
 
-class S3Storage(Storage):
+class BucketStorage(Storage):
     """The objects below a prefix of a bucket."""
 
     is_local = False
-    options = _DELTA_OPTIONS
 
     def __init__(self, url: BucketUrl) -> None:
         self._url = url
+        self.options = dict(find_provider(url).delta_options)
 
     def create(self) -> None:
         pass
@@ -170,7 +169,7 @@ class S3Storage(Storage):
         return None if stored is None else stored.content
 
     def size(self, name: str) -> int | None:
-        with translate_s3_errors(self._url), ignore_not_found():
+        with translate_bucket_errors(self._url), ignore_not_found():
             return obstore.head(self._store, self._key(name))["size"]
         return None
 
@@ -185,17 +184,17 @@ class S3Storage(Storage):
         self._put(name, content)
 
     def remove(self, name: str) -> None:
-        # S3 ignores a missing object; other stores return an error.
-        with translate_s3_errors(self._url), ignore_not_found():
+        # S3 ignores a missing object; others return an error.
+        with translate_bucket_errors(self._url), ignore_not_found():
             obstore.delete(self._store, self._key(name))
 
     def remove_all(self) -> None:
-        with translate_s3_errors(self._url), ignore_not_found():
+        with translate_bucket_errors(self._url), ignore_not_found():
             for objects in obstore.list(self._store, f"{self._url.key}/".lstrip("/")):
                 obstore.delete(self._store, [item["path"] for item in objects])
 
     def list_files(self) -> Iterable[FileInfo]:
-        with translate_s3_errors(self._url):
+        with translate_bucket_errors(self._url):
             objects = obstore.list_with_delimiter(self._store, self._url.key or None)["objects"]
         return [
             FileInfo(item["path"].rpartition("/")[2], item["size"], item["last_modified"].timestamp())
@@ -203,12 +202,12 @@ class S3Storage(Storage):
         ]
 
     def list_folders(self) -> list[str]:
-        with translate_s3_errors(self._url):
+        with translate_bucket_errors(self._url):
             prefixes = obstore.list_with_delimiter(self._store, self._url.key or None)["common_prefixes"]
         return sorted(prefix.rpartition("/")[2] for prefix in prefixes)
 
     def has_folder(self, name: str = "") -> bool:
-        with translate_s3_errors(self._url):
+        with translate_bucket_errors(self._url):
             return bool(next(iter(obstore.list(self._store, self._key(name) or None, chunk_size=1)), []))
 
     def write_parquet(self, name: str, write: Callable[[Any], None]) -> int:
@@ -223,33 +222,32 @@ class S3Storage(Storage):
         return content.nbytes
 
     def parquet_source(self, name: str) -> Any:
-        return _filesystem().open_input_file(self._path(name))
+        return self._filesystem.open_input_file(self._path(name))
 
     def dataset(self, names: list[str], schema: Any) -> Any:
         import pyarrow.dataset as ds
 
         paths = [self._path(name) for name in names]
-        return ds.dataset(paths, schema=schema, format="parquet", filesystem=_filesystem())
+        return ds.dataset(paths, schema=schema, format="parquet", filesystem=self._filesystem)
 
     def open_table(self, name: str) -> DeltaTable:
         from deltalake import DeltaTable
 
-        with translate_s3_errors(self._url):
-            return DeltaTable(str(self._url / name), storage_options=_DELTA_OPTIONS)
+        with translate_bucket_errors(self._url):
+            return DeltaTable(str(self._url / name), storage_options=self.options)
 
     def filesystem(self, table: str) -> Any:
         from pyarrow.fs import SubTreeFileSystem
 
         # Not deltalake's own file system: it calls Python from pyarrow threads, which aborts a process that exits.
-        return SubTreeFileSystem(self._path(table), _filesystem())
+        return SubTreeFileSystem(self._path(table), self._filesystem)
 
     def get_object(self, name: str) -> StoredObject | None:
         """Get an object with its ETag; None if it does not exist."""
-        with translate_s3_errors(self._url), ignore_not_found():
+        with translate_bucket_errors(self._url), ignore_not_found():
             response = obstore.get(self._store, self._key(name))
-            return StoredObject(
-                bytes(response.bytes()), ETag(response.meta["e_tag"] or ""), response.meta["last_modified"]
-            )
+            etag = ETag(response.meta["e_tag"] or "", response.meta["version"])
+            return StoredObject(bytes(response.bytes()), etag, response.meta["last_modified"])
         return None
 
     def put_if_absent(self, name: str, content: bytes) -> ETag | None:
@@ -261,16 +259,20 @@ class S3Storage(Storage):
     def put_if_match(self, name: str, content: bytes, etag: ETag) -> ETag | None:
         """Replace an object if its ETag is unchanged (If-Match); None if it was changed or deleted."""
         with suppress(PreconditionError), ignore_not_found():
-            return _etag(self._put(name, content, {"e_tag": etag.value}))
+            return _etag(self._put(name, content, etag.condition))
         return None
 
     def _put(self, name: str, content: bytes | memoryview, mode: PutMode = "overwrite") -> PutResult:
-        with translate_s3_errors(self._url):
+        with translate_bucket_errors(self._url):
             return obstore.put(self._store, self._key(name), content, mode=mode)
 
     @property
-    def _store(self) -> S3Store:
-        return open_bucket(self._url.bucket)
+    def _store(self) -> ObjectStore:
+        return open_bucket(self._url.root)
+
+    @property
+    def _filesystem(self) -> FileSystem:
+        return open_filesystem(self._url.root)
 
     def _key(self, name: str) -> str:
         return f"{self._url.key}/{name}".strip("/")
@@ -280,42 +282,7 @@ class S3Storage(Storage):
 
 
 def _etag(put: PutResult) -> ETag:
-    return ETag(put["e_tag"] or "")
-
-
-@lru_cache
-def open_bucket(bucket: str) -> S3Store:
-    """Open a bucket with the settings of the AWS_* variables."""
-    return S3Store(
-        bucket,
-        # With client options, obstore ignores the variable AWS_ALLOW_HTTP.
-        client_options={
-            "allow_http": _env_flag("AWS_ALLOW_HTTP"),
-            "connect_timeout": f"{_CONNECT_TIMEOUT_SECONDS} seconds",
-        },
-        retry_config={"max_retries": _MAX_RETRIES, "retry_timeout": timedelta(seconds=_RETRY_TIMEOUT_SECONDS)},
-    )
-
-
-@lru_cache
-def _filesystem() -> S3FileSystem:
-    """Return the pyarrow file system; pyarrow does not read all AWS_* variables itself."""
-    from pyarrow.fs import S3FileSystem
-
-    endpoint = _env("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    return S3FileSystem(
-        region=_env("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1",
-        anonymous=_env_flag("AWS_SKIP_SIGNATURE"),
-        **({"endpoint_override": endpoint} if endpoint else {}),
-    )
-
-
-def _env(*variables: str) -> str | None:
-    return next((os.environ[name] for name in variables if os.environ.get(name)), None)
-
-
-def _env_flag(variable: str) -> bool:
-    return os.environ.get(variable, "").lower() in {"1", "true", "yes", "on"}
+    return ETag(put["e_tag"] or "", put["version"])
 
 
 LEASE_SECONDS: Final = 60.0
@@ -354,9 +321,9 @@ _clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_
 
 
 class Lease:
-    """A named lease in S3; a thread renews it while it is held."""
+    """A named lease in a bucket; a thread renews it while it is held."""
 
-    def __init__(self, storage: S3Storage, name: str, seconds: float | None = None) -> None:
+    def __init__(self, storage: BucketStorage, name: str, seconds: float | None = None) -> None:
         self._storage = storage
         self._name = name
         self._seconds = LEASE_SECONDS if seconds is None else seconds
@@ -463,7 +430,7 @@ class Lease:
         return msgspec.json.encode(self._record)
 
 
-def read_lease(storage: S3Storage, name: str) -> LeaseRecord | None:
+def read_lease(storage: BucketStorage, name: str) -> LeaseRecord | None:
     """Read the current lease, if any. Uses the local clock, because reading must not write a probe."""
     stored = storage.get_object(name)
     record = None if stored is None else parse_lease(stored)
