@@ -83,7 +83,7 @@ format: .venv/.dev ## Format the code and apply lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Run the benchmarks and write a report (EVENTS=20000 for a quick run, ONLY=capture,growth selects)
+bench: .venv/.dev ## Run the benchmarks and write a report (EVENTS=10000 for a quick run, ONLY=capture,growth selects)
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # like an installed package
 	@$(BIN)/python -m bench.suite $(EVENTS) --only "$(ONLY)"
 

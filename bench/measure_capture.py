@@ -40,10 +40,8 @@ def main() -> None:
                 cost = measure_ratios(steps, rows, run_size.scale(repeats), times)
                 name = f"{library}, {full_rows:,} rows"
                 report.log(f"{name}: {cost.plain * 1000:.2f} ms without capture; worker process x{cost.worker:.2f}")
-                for label, ratio in (
-                    ("many rounds in one cell", cost.one_cell),
-                    ("one cell per round", cost.cell_per_round),
-                ):
+                ratios = {"many rounds in one cell": cost.one_cell, "one cell per round": cost.cell_per_round}
+                for label, ratio in ratios.items():
                     if library == "pandas":
                         report.check_max(f"{name}, {label}: CPU with / without", ratio, target, "×")
                     else:

@@ -83,9 +83,9 @@ def main() -> None:
         size = (folder / "index.sqlite").stat().st_size
         report.log(f"an index of {runs:,} runs, {size / 1e6:,.0f} MB")
         for state in (CurrentCaches(folder), OutdatedCaches(folder, runs), NoCaches(folder)):
+            repeats = run_size.scale(_REPEATS)
             durations = {
-                name: _measure_command(folder, command, state, run_size.scale(_REPEATS))
-                for name, command in list_commands(runs).items()
+                name: _measure_command(folder, command, state, repeats) for name, command in list_commands(runs).items()
             }
             for name, seconds in sorted(durations.items(), key=lambda pair: -pair[1]):
                 report.log(f"  {name:24} {seconds:.2f} s")
