@@ -14,6 +14,7 @@ SOAK_SECONDS ?= 600
 FAULTS ?= 50
 FUZZ_EXAMPLES ?= 20000
 FUZZ_EVENTS ?= 1000000
+FUZZ_PIPELINES ?= 1000
 ON_ALL_CORES = -n auto --dist loadfile
 # ARGS may select no test of a folder (pytest exits with 5).
 NONE_CHOSEN = test $$? -eq 5
@@ -62,8 +63,9 @@ test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARG
 test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=5 is shorter)
 	SOAK_SECONDS=$(SOAK_SECONDS) FAULTS=$(FAULTS) $(BIN)/pytest tests/faults -s $(ARGS)
 
-test-fuzz: .venv/.dev ## Fuzz the code and the service with mutated events (FUZZ_EXAMPLES=1000 FUZZ_EVENTS=5000 is shorter)
-	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_EVENTS=$(FUZZ_EVENTS) $(BIN)/pytest tests/fuzz -s $(ARGS)
+test-fuzz: .venv/.dev ## Fuzz code, capture and service (FUZZ_EXAMPLES=1000 FUZZ_PIPELINES=50 FUZZ_EVENTS=5000 is shorter)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_PIPELINES=$(FUZZ_PIPELINES) FUZZ_EVENTS=$(FUZZ_EVENTS) \
+		$(BIN)/pytest tests/fuzz -s $(ARGS)
 
 check: .venv/.dev ## Check lint, format, types and imports
 	$(BIN)/ruff check --output-format concise

@@ -44,11 +44,12 @@ def test_summary_has_the_last_value_of_each_figure(tmp_path: Path, capsys: pytes
         "  ratio: 0.50, target ≥ 0.65: MISSED; CPU ratio 0.70",
         "  a / b: 3×",
     ]
-    assert format_table(read_figures(path)).splitlines()[2:] == [
-        (
-            '| <a id="size-bytes"></a>size | bytes | 1,400 bytes |  | raw events: 6,000 bytes (0.23×) |  | ≤ 1,500 bytes |'
-            " met |"
-        ),
+    first, *others = format_table(read_figures(path)).splitlines()[2:]
+    assert first.startswith(
+        '| <a id="size-bytes"></a>size | bytes | 1,400 bytes |  | raw events: 6,000 bytes (0.23×) |'
+    )
+    assert first.endswith(" |  | ≤ 1,500 bytes | met |")
+    assert others == [
         '| <a id="speed-ratio"></a>speed | ratio | 0.50 |  |  | 0.70 | ≥ 0.65 | MISSED (1,000 events) |',
         '| <a id="speed-a-b"></a>speed | a / b | 3× | 2 to 4 |  |  |  |  |',
     ]
