@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-faults test-fuzz test-pandas test-wheel check check-web test-web format bench docs web wheel release browser clean
+.PHONY: help demo test test-fast test-faults test-fuzz test-bench test-pandas test-wheel check check-web test-web format bench docs web wheel release browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -52,6 +52,7 @@ demo: .venv/.demo web ## Run the example notebook and trace one of its columns
 test: web check test-web browser ## Run all checks and tests (ARGS="-k edges" selects)
 	$(BIN)/pytest tests/unit tests/laws -m "not spark" $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/e2e -m "not spark" $(ON_ALL_CORES) --no-loadscope-reorder $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/bench -m "not spark and not slow" -n auto $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/integration tests/laws tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
 
 test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
@@ -62,6 +63,9 @@ test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARG
 
 test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=5 is shorter)
 	SOAK_SECONDS=$(SOAK_SECONDS) FAULTS=$(FAULTS) $(BIN)/pytest tests/faults -s $(ARGS)
+
+test-bench: .venv/.dev browser ## Run every benchmark on a tiny size
+	$(BIN)/pytest tests/bench $(ARGS)
 
 test-fuzz: .venv/.dev ## Fuzz code, capture and service (FUZZ_EXAMPLES=1000 FUZZ_PIPELINES=50 FUZZ_EVENTS=5000 is shorter)
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_PIPELINES=$(FUZZ_PIPELINES) FUZZ_EVENTS=$(FUZZ_EVENTS) \

@@ -136,7 +136,7 @@ def list_workloads() -> dict[str, Workload]:
 
 # Installing or removing patches invalidates the specialized bytecode of pandas. The interpreter specializes it again
 # only after about fifty executions. A notebook installs patches once.
-_WARM_UP_ROUNDS = 64
+WARM_UP_ROUNDS = 64
 
 
 def measure_cpu(function: Callable[[], Any], times: int) -> float:
@@ -151,12 +151,12 @@ def measure_cpu(function: Callable[[], Any], times: int) -> float:
 class PlainMode:
     """Workload without capture."""
 
-    def __init__(self, steps: Workload) -> None:
-        self._steps = steps
+    def __init__(self, steps: Workload, warm_up: int) -> None:
+        self._steps, self._warm_up = steps, warm_up
 
     def run(self, function: Callable[[], Any], times: int) -> float:
         """Measure the seconds of one round."""
-        for _ in range(_WARM_UP_ROUNDS):
+        for _ in range(self._warm_up):
             self._steps.warm_up()
         function()
         return measure_cpu(function, times)
@@ -165,8 +165,8 @@ class PlainMode:
 class CaptureMode:
     """Workload with capture in a session, including the writes to its log."""
 
-    def __init__(self, steps: Workload, *, is_cell_per_round: bool) -> None:
-        self._steps = steps
+    def __init__(self, steps: Workload, warm_up: int, *, is_cell_per_round: bool) -> None:
+        self._steps, self._warm_up = steps, warm_up
         self._rounds_per_cell = 1 if is_cell_per_round else None
         self.session = open_session("bench.py")
         self._cell = Cell(id="c", source=inspect.getsource(steps.run), name="cell")
@@ -176,7 +176,7 @@ class CaptureMode:
         """Measure the seconds of one round, including its share of the writes."""
         self._steps.backend.install()
         try:
-            self._run_cells(self._steps.warm_up, _WARM_UP_ROUNDS)
+            self._run_cells(self._steps.warm_up, self._warm_up)
             self._run_cells(function, 1)  # a notebook starts the worker once, not per cell
             return measure_cpu(lambda: self._run_cells(function, times), 1) / times
         finally:
@@ -200,13 +200,13 @@ class CaptureCost:
     worker: float
 
 
-def measure_ratios(steps: Workload, rows: int, repeats: int, times: int) -> CaptureCost:
+def measure_ratios(steps: Workload, rows: int, repeats: int, times: int, warm_up: int = WARM_UP_ROUNDS) -> CaptureCost:
     """Measure a workload without capture, with many rounds in one cell, and with one cell per round."""
     frames = steps.make_frames(rows)
     modes: dict[str, PlainMode | CaptureMode] = {
-        "plain": PlainMode(steps),
-        "one_cell": CaptureMode(steps, is_cell_per_round=False),
-        "cell_per_round": CaptureMode(steps, is_cell_per_round=True),
+        "plain": PlainMode(steps, warm_up),
+        "one_cell": CaptureMode(steps, warm_up, is_cell_per_round=False),
+        "cell_per_round": CaptureMode(steps, warm_up, is_cell_per_round=True),
     }
     best = dict.fromkeys(modes, float("inf"))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -218,7 +218,7 @@ def measure_ratios(steps: Workload, rows: int, repeats: int, times: int) -> Capt
             mode.session.end()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Nearly all work of the workers comes from the mode with one cell per round.
-    rounds = repeats * (_WARM_UP_ROUNDS + 1 + times)
+    rounds = repeats * (warm_up + 1 + times)
     worker = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / rounds
     plain = best["plain"]
     return CaptureCost(plain, best["one_cell"] / plain, best["cell_per_round"] / plain, worker / plain)

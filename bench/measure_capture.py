@@ -9,6 +9,7 @@ import os
 
 from bench.capture import (
     ELEMENT_LOOPS,
+    WARM_UP_ROUNDS,
     count_leaked_frames,
     list_calls,
     list_workloads,
@@ -19,7 +20,7 @@ from bench.capture import (
     prepare_mask,
 )
 from bench.figures import Baseline, Report
-from bench.notebooks import LIBRARIES, measure_notebook, write_notebook
+from bench.notebooks import CELLS, LIBRARIES, measure_notebook, write_notebook
 from bench.rounds import parse_run_size, scratch_folder
 
 from clew.capture.diagnostics import error_counts
@@ -34,10 +35,11 @@ def main() -> None:
     report = Report("capture", run_size)
     with scratch_folder() as folder:
         os.environ["CLEW_OUT"] = str(folder)
+        warm_up = run_size.scale(WARM_UP_ROUNDS, 4)
         for library, steps in list_workloads().items():
             for full_rows, repeats, times, target in SIZES:
                 rows = run_size.scale(full_rows, 1_000)
-                cost = measure_ratios(steps, rows, run_size.scale(repeats), times)
+                cost = measure_ratios(steps, rows, run_size.scale(repeats), times, warm_up)
                 name = f"{library}, {full_rows:,} rows"
                 report.log(f"{name}: {cost.plain * 1000:.2f} ms without capture; worker process x{cost.worker:.2f}")
                 ratios = {"many rounds in one cell": cost.one_cell, "one cell per round": cost.cell_per_round}
@@ -59,7 +61,7 @@ def main() -> None:
             report.check_max(f"loop of {name}: CPU with / without", ratio, 1.5, "×")
         for library in LIBRARIES:
             notebook = folder / f"{library}_rides.py"
-            write_notebook(notebook, library)
+            write_notebook(notebook, library, run_size.scale(CELLS, 12))
             plain, captured = measure_notebook(notebook, folder / "streams", run_size.scale(3))
             report.log(f"notebook of 59 cells, {library}: {plain:.2f} s without capture")
             report.check_max(f"notebook of 59 cells, {library}: CPU with / without", captured / plain, 1.10, "×")

@@ -82,7 +82,8 @@ def main() -> None:
 
 def make_bodies(count: int) -> Iterator[bytes]:
     """Generate events; one in ten also reads the hot dataset."""
-    for position, body in enumerate(dict.fromkeys(generate.generate_events(count, SEED, min(count // 50, _BIG_EVENTS)))):
+    events = generate.generate_events(count, SEED, min(count // 50, _BIG_EVENTS))
+    for position, body in enumerate(dict.fromkeys(events)):
         event = msgspec.json.decode(body)
         if position % 10 == 0:
             event["inputs"].append(_HOT_DATASET)

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pyarrow as pa
 import pytest
+from bench.report import BenchReport
+from bench.suite import list_measures
 from mcp import Client
 from tests.support.documented_events import DOCUMENTED_EVENTS
 from tests.support.paths import ROOT
@@ -25,6 +28,7 @@ from clew.mcp.server import create_server
 
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "clew"
+REPORT = ROOT / "bench" / "report.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 MAX_IMAGE_BYTES = 200_000
 # Set by clew for the processes that it starts itself.
@@ -199,8 +203,10 @@ def test_rejection_reasons_are_documented() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    body = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
+    marked = re.findall(r'<a id="([^"]+)">', body)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(marked)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -212,6 +218,8 @@ def test_links_resolve(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
+        if target == REPORT and not REPORT.exists():
+            continue
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
 
@@ -322,3 +330,26 @@ def test_each_claim_about_security_has_a_test() -> None:
 def test_tests_of_claims_about_security_exist(test: str) -> None:
     file, _, name = test.partition("::")
     assert f"def {name}(" in text(file)
+
+
+def figure_links() -> list[str]:
+    """Return the anchors of the report to which the README links."""
+    return re.findall(r"\(bench/report\.md#([^)]+)\)", text("README.md"))
+
+
+def test_claims_of_the_readme_link_to_figures_of_benchmarks() -> None:
+    section = text("README.md").partition("## What it costs\n")[2].partition("\n## ")[0]
+    claims = re.findall(r"^\| (?!claim|-)(.+) \|$", section, re.MULTILINE)
+    assert len(claims) >= 10
+    assert [claim for claim in claims if "](bench/report.md#" not in claim] == []
+    measures = set(list_measures())
+    assert [link for link in figure_links() if link.partition("-")[0] not in measures] == []
+
+
+@pytest.mark.skipif(not REPORT.exists(), reason="no full run of make bench is committed")
+@pytest.mark.parametrize("link", figure_links())
+def test_figures_of_the_readme_are_in_the_report_and_hold(link: str) -> None:
+    report = msgspec.json.decode(REPORT.with_suffix(".json").read_bytes(), type=BenchReport)
+    (figure,) = (figure for figure in report.figures if figure.anchor == link)
+    assert f'<a id="{link}">' in text("bench/report.md")
+    assert figure.is_met
