@@ -18,18 +18,7 @@ from tests.support.paths import ROOT
 
 EVENTS = 50
 TIMEOUT_SECONDS = 600
-WITH_JVM = {
-    "big_events",
-    "cluster",
-    "freshness",
-    "growth",
-    "import",
-    "kafka",
-    "marquez",
-    "pipeline",
-    "storage",
-    "textbook",
-}
+WITH_JVM = set("big_events cluster freshness growth import kafka marquez pipeline storage textbook".split())
 MARKS = {"install": pytest.mark.slow, "page": pytest.mark.browser}
 
 
@@ -39,7 +28,7 @@ def parametrize_measure(name: str) -> object:
 
 
 @pytest.mark.timeout(TIMEOUT_SECONDS)
-@pytest.mark.parametrize("measure", map(parametrize_measure, list_measures()))
+@pytest.mark.parametrize("measure", [parametrize_measure(name) for name in list_measures()])
 def test_benchmark_runs(measure: str, tmp_path: Path) -> None:
     # Jars are downloaded once.
     (tmp_path / "jars").symlink_to(ROOT / "build" / "bench" / "jars")
