@@ -27,7 +27,7 @@ from bench import generate
 from bench.costs import measure_cost
 from bench.figures import Baseline, Report
 from bench.logs import SEED, to_incoming
-from bench.postgres import insert_rows, make_row, start_with_table
+from bench.postgres import insert_rows_in_process, make_row, start_with_table
 from bench.rounds import parse_run_size, scratch_folder
 
 from clew.data_dir import DataDir
@@ -116,7 +116,8 @@ def insert_p95() -> float:
     rows = map(make_row, generate.generate_events(_BASELINE_APPENDS * _EVENTS_PER_APPEND, SEED))
     with scratch_folder() as folder, start_with_table(folder / "postgres") as (url, _):
         seconds = [
-            insert_rows(url, list(islice(rows, _EVENTS_PER_APPEND)), 1).seconds for _ in range(_BASELINE_APPENDS)
+            insert_rows_in_process(url, list(islice(rows, _EVENTS_PER_APPEND)), 1).seconds
+            for _ in range(_BASELINE_APPENDS)
         ]
     return quantiles(seconds, n=100, method="inclusive")[94]
 
