@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-faults test-fuzz test-pandas test-wheel check check-web test-web format bench docs web wheel release browser clean
+.PHONY: help demo test test-fast test-faults test-fuzz test-bench test-pandas test-wheel check check-web test-web format bench docs web wheel release browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -14,6 +14,7 @@ SOAK_SECONDS ?= 600
 FAULTS ?= 50
 FUZZ_EXAMPLES ?= 20000
 FUZZ_EVENTS ?= 1000000
+FUZZ_PIPELINES ?= 1000
 ON_ALL_CORES = -n auto --dist loadfile
 # ARGS may select no test of a folder (pytest exits with 5).
 NONE_CHOSEN = test $$? -eq 5
@@ -51,6 +52,7 @@ demo: .venv/.demo web ## Run the example notebook and trace one of its columns
 test: web check test-web browser ## Run all checks and tests (ARGS="-k edges" selects)
 	$(BIN)/pytest tests/unit tests/laws -m "not spark" $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/e2e -m "not spark" $(ON_ALL_CORES) --no-loadscope-reorder $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/bench -m "not spark and not slow" -n auto $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/integration tests/laws tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
 
 test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
@@ -62,8 +64,12 @@ test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARG
 test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=5 is shorter)
 	SOAK_SECONDS=$(SOAK_SECONDS) FAULTS=$(FAULTS) $(BIN)/pytest tests/faults -s $(ARGS)
 
-test-fuzz: .venv/.dev ## Fuzz the code and the service with mutated events (FUZZ_EXAMPLES=1000 FUZZ_EVENTS=5000 is shorter)
-	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_EVENTS=$(FUZZ_EVENTS) $(BIN)/pytest tests/fuzz -s $(ARGS)
+test-bench: .venv/.dev browser ## Run every benchmark on a tiny size
+	$(BIN)/pytest tests/bench $(ARGS)
+
+test-fuzz: .venv/.dev ## Fuzz code, capture and service (FUZZ_EXAMPLES=1000 FUZZ_PIPELINES=50 FUZZ_EVENTS=5000 is shorter)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_PIPELINES=$(FUZZ_PIPELINES) FUZZ_EVENTS=$(FUZZ_EVENTS) \
+		$(BIN)/pytest tests/fuzz -s $(ARGS)
 
 check: .venv/.dev ## Check lint, format, types and imports
 	$(BIN)/ruff check --output-format concise
@@ -83,7 +89,7 @@ format: .venv/.dev ## Format the code and apply lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Run the benchmarks and write a report (EVENTS=20000 for a quick run, ONLY=capture,growth selects)
+bench: .venv/.dev ## Run the benchmarks and write a report (EVENTS=10000 for a quick run, ONLY=capture,growth selects)
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # like an installed package
 	@$(BIN)/python -m bench.suite $(EVENTS) --only "$(ONLY)"
 

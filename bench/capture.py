@@ -10,14 +10,19 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 
+from clew.capture.backends.base import Backend
+from clew.capture.backends.duckdb.backend import BACKEND as DUCKDB_BACKEND
 from clew.capture.backends.pandas.backend import BACKEND
+from clew.capture.backends.polars.backend import BACKEND as POLARS_BACKEND
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.session import Cell
 
@@ -60,19 +65,78 @@ def workload(frame: pd.DataFrame, keys: pd.DataFrame) -> tuple[pd.DataFrame, pd.
     return totals, renamed
 
 
+def make_polars_frames(rows: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make the same frames for polars."""
+    return pl.from_pandas(make_facts(rows)), pl.from_pandas(make_dimension(rows))
+
+
+def run_polars(frame: pl.DataFrame, keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Run the same steps with polars."""
+    t = frame.filter(pl.col("x") > 0)
+    t = t.with_columns(z=pl.col("x") * 2 + pl.col("y"))
+    t = t.with_columns(q=pl.col("z") / pl.col("y").abs())
+    m = t.join(keys, on="key", how="left")
+    m = m.with_columns(v=pl.col("weight").fill_null(0) * pl.col("q"))
+    totals = m.group_by("group").agg(pl.col("v").sum().alias("total"), pl.col("id").count().alias("n"))
+    first = m.select("id", "group", "v").sort("v").head(10)
+    m = m.with_columns(upper=pl.col("text").str.to_uppercase())
+    twice = pl.concat([first, first])
+    renamed = twice.rename({"v": "value"}).drop("group")
+    return totals, renamed
+
+
+_DUCKDB_STEPS = """with t as (select *, x * 2 + y as z from frame where x > 0),
+m as (select t.*, weight, coalesce(weight, 0) * z / abs(y) as v, upper(text) as upper
+    from t left join keys using (key)),
+first as (select id, "group", v from m order by v limit 10)
+"""
+
+
+# DuckDB finds the frames by their names.
+def run_duckdb(frame: pd.DataFrame, keys: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:  # noqa: ARG001
+    """Run the same steps with DuckDB."""
+    query = 'select "group", sum(v) as total, count(id) as n from m group by all'
+    totals = duckdb.execute(f"{_DUCKDB_STEPS} {query}").df()
+    query = "from first select id, v as value union all from first select id, v"
+    renamed = duckdb.execute(f"{_DUCKDB_STEPS} {query}").df()
+    return totals, renamed
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Steps of a notebook in one library, and the frames that they read."""
+
+    backend: Backend
+    run: Callable[[Any, Any], tuple[Any, Any]]
+    make_frames: Callable[[int], tuple[Any, Any]]
+    small_frames: tuple[Any, Any]
+
+    def warm_up(self) -> tuple[Any, Any]:
+        """Run the steps on few rows."""
+        return self.run(*self.small_frames)
+
+
+def make_pandas_frames(rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Make both frames."""
+    return make_facts(rows), make_dimension(rows)
+
+
+def list_workloads() -> dict[str, Workload]:
+    """List the workload of each library."""
+    definitions: dict[str, tuple[Backend, Callable[[Any, Any], tuple[Any, Any]], Callable[[int], tuple[Any, Any]]]] = {
+        "pandas": (BACKEND, workload, make_pandas_frames),
+        "polars": (POLARS_BACKEND, run_polars, make_polars_frames),
+        "DuckDB": (DUCKDB_BACKEND, run_duckdb, make_pandas_frames),
+    }
+    return {
+        name: Workload(backend, run, make_frames, make_frames(100))
+        for name, (backend, run, make_frames) in definitions.items()
+    }
+
+
 # Installing or removing patches invalidates the specialized bytecode of pandas. The interpreter specializes it again
 # only after about fifty executions. A notebook installs patches once.
-_WARM_UP_ROUNDS = 64
-
-
-def _warm_up() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run the workload on few rows."""
-    return workload(*_small_frames())
-
-
-@cache
-def _small_frames() -> tuple[pd.DataFrame, pd.DataFrame]:
-    return make_facts(100), make_dimension(100)
+WARM_UP_ROUNDS = 64
 
 
 def measure_cpu(function: Callable[[], Any], times: int) -> float:
@@ -87,10 +151,13 @@ def measure_cpu(function: Callable[[], Any], times: int) -> float:
 class PlainMode:
     """Workload without capture."""
 
+    def __init__(self, steps: Workload, warm_up: int) -> None:
+        self._steps, self._warm_up = steps, warm_up
+
     def run(self, function: Callable[[], Any], times: int) -> float:
         """Measure the seconds of one round."""
-        for _ in range(_WARM_UP_ROUNDS):
-            _warm_up()
+        for _ in range(self._warm_up):
+            self._steps.warm_up()
         function()
         return measure_cpu(function, times)
 
@@ -98,26 +165,27 @@ class PlainMode:
 class CaptureMode:
     """Workload with capture in a session, including the writes to its log."""
 
-    def __init__(self, *, is_cell_per_round: bool) -> None:
+    def __init__(self, steps: Workload, warm_up: int, *, is_cell_per_round: bool) -> None:
+        self._steps, self._warm_up = steps, warm_up
         self._rounds_per_cell = 1 if is_cell_per_round else None
         self.session = open_session("bench.py")
-        self._cell = Cell(id="c", source=inspect.getsource(workload), name="cell")
+        self._cell = Cell(id="c", source=inspect.getsource(steps.run), name="cell")
         self._namespace: dict[str, Any] = {}
 
     def run(self, function: Callable[[], Any], times: int) -> float:
         """Measure the seconds of one round, including its share of the writes."""
-        BACKEND.install()
+        self._steps.backend.install()
         try:
-            self._run_cells(_warm_up, _WARM_UP_ROUNDS)
+            self._run_cells(self._steps.warm_up, self._warm_up)
             self._run_cells(function, 1)  # a notebook starts the worker once, not per cell
             return measure_cpu(lambda: self._run_cells(function, times), 1) / times
         finally:
-            BACKEND.uninstall()
+            self._steps.backend.uninstall()
 
     def _run_cells(self, function: Callable[[], Any], times: int) -> None:
         rounds = self._rounds_per_cell or times
         for _ in range(times // rounds):
-            with execution_context(self.session, self._cell, workload.__code__, self._namespace):
+            with execution_context(self.session, self._cell, self._steps.run.__code__, self._namespace):
                 for _ in range(rounds):
                     self._namespace["totals"], self._namespace["renamed"] = function()
 
@@ -132,25 +200,25 @@ class CaptureCost:
     worker: float
 
 
-def measure_ratios(rows: int, repeats: int, times: int) -> CaptureCost:
-    """Measure the workload without capture, with many rounds in one cell, and with one cell per round."""
-    frame, keys = make_facts(rows), make_dimension(rows)
+def measure_ratios(steps: Workload, rows: int, repeats: int, times: int, warm_up: int = WARM_UP_ROUNDS) -> CaptureCost:
+    """Measure a workload without capture, with many rounds in one cell, and with one cell per round."""
+    frames = steps.make_frames(rows)
     modes: dict[str, PlainMode | CaptureMode] = {
-        "plain": PlainMode(),
-        "one_cell": CaptureMode(is_cell_per_round=False),
-        "cell_per_round": CaptureMode(is_cell_per_round=True),
+        "plain": PlainMode(steps, warm_up),
+        "one_cell": CaptureMode(steps, warm_up, is_cell_per_round=False),
+        "cell_per_round": CaptureMode(steps, warm_up, is_cell_per_round=True),
     }
     best = dict.fromkeys(modes, float("inf"))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(repeats):
         for name, mode in modes.items():
-            best[name] = min(best[name], mode.run(partial(workload, frame, keys), times))
+            best[name] = min(best[name], mode.run(partial(steps.run, *frames), times))
     for mode in modes.values():
         if isinstance(mode, CaptureMode):
             mode.session.end()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Nearly all work of the workers comes from the mode with one cell per round.
-    rounds = repeats * (_WARM_UP_ROUNDS + 1 + times)
+    rounds = repeats * (warm_up + 1 + times)
     worker = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / rounds
     plain = best["plain"]
     return CaptureCost(plain, best["one_cell"] / plain, best["cell_per_round"] / plain, worker / plain)
@@ -234,9 +302,15 @@ def measure_element_loop(source: str, rows: int, repeats: int) -> float:
     return min(captured) / min(plain)
 
 
-def measure_growth_mb(few: int, many: int) -> float:
-    """Measure the growth of memory from a few rounds to many."""
-    frame, keys = make_facts(1_000), make_dimension(1_000)
+def measure_growth_mb(few: int, many: int) -> tuple[float, float]:
+    """Measure the growth of memory from a few rounds to many: without and with capture."""
+    frame, keys = make_pandas_frames(1_000)
+    plain = []
+    for rounds in (few, many - few):
+        for _ in range(rounds):
+            workload(frame, keys)
+        gc.collect()
+        plain.append(_resident_mb())
     BACKEND.install()
     session = open_session("bench.py")
     sizes = []
@@ -248,7 +322,7 @@ def measure_growth_mb(few: int, many: int) -> float:
         sizes.append(_resident_mb())
     BACKEND.uninstall()
     session.end()
-    return sizes[1] - sizes[0]
+    return plain[1] - plain[0], sizes[1] - sizes[0]
 
 
 def count_leaked_frames() -> int:

@@ -53,12 +53,15 @@ def open_log(count: int) -> Log:
     last_change = max(Path(str(module.__file__)).stat().st_mtime for module in (generate, writer_module))
     if not count_file.exists() or count_file.stat().st_mtime < last_change:
         shutil.rmtree(folder, ignore_errors=True)
-        with LogWriter(folder) as log:
-            stored_count = sum(
-                log.append(to_incoming(batch)) for batch in _batched(generate.generate_events(count, SEED))
-            )
-        count_file.write_text(str(stored_count))
+        log = write_log(folder, generate.generate_events(count, SEED))
+        count_file.write_text(str(log.events))
     return Log(folder, int(count_file.read_text()))
+
+
+def write_log(folder: Path, bodies: Iterator[bytes]) -> Log:
+    """Write a log of events."""
+    with LogWriter(folder) as log:
+        return Log(folder, sum(log.append(to_incoming(batch)) for batch in _batched(bodies)))
 
 
 def to_incoming(bodies: Iterable[bytes]) -> list[IncomingEvent]:

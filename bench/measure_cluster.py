@@ -28,7 +28,8 @@ from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.spark.session import build_session
 
-_ROUNDS = 3
+_EVENTS = 50_000
+_ROUNDS = 2
 _EXECUTOR_MEMORY = "600m"
 
 
@@ -36,7 +37,7 @@ def main() -> None:
     """Print the figures."""
     run_size = parse_run_size(__doc__)
     report = Report("cluster", run_size)
-    log = open_log(run_size.events)
+    log = open_log(run_size.scale(_EVENTS))
     with scratch_folder() as folder, start_cluster(folder / "nodes") as cluster:
         home = log.create_home(cluster.shared / "home")
         drivers = {master: _start_driver() for master in ("local[2]", cluster.master)}
@@ -55,8 +56,14 @@ def main() -> None:
             driver.shutdown()
     local, on_cluster = (statistics.median(cost.wall for cost in costs[master]) for master in drivers)
     local_cpu, cluster_cpu = (statistics.median(cost.cpu for cost in costs[master]) for master in drivers)
-    report.log(f"CPU of the cluster / of local[2]: {cluster_cpu / local_cpu:.2f}")
-    report.check_min("events per second of two workers / of local[2]", local / on_cluster, 0.9)
+    ratios = [one.wall / other.wall for one, other in zip(*costs.values(), strict=True)]
+    report.check_min(
+        "events per second of two workers / of local[2]",
+        local / on_cluster,
+        0.9,
+        rounds=ratios,
+        cpu_ratio=local_cpu / cluster_cpu,
+    )
     report.check_max("time in which commits check their files", 100 * statistics.median(checks), 5, " %")
 
 

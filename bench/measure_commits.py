@@ -6,7 +6,7 @@ last hundred were twice as slow as the first in one run, and as fast in another,
 Batches are ingested like in the pipeline, but in this process without Spark, whose share of a batch does not depend on
 the size of the lake.
 
-python -m bench.measure_commits [EVENTS]     a full run makes 2,000 commits
+python -m bench.measure_commits [EVENTS]     a full run makes 1,000 commits
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import islice
 from statistics import fmean
 from typing import Any, cast
@@ -34,13 +34,14 @@ from clew.lake.lake import BatchId, Lake
 from clew.pipeline.ingest import BatchIngestor
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
 
-_COMMITS = 2_000
+_COMMITS = 1_000
 _EVENTS_PER_COMMIT = 20
 # Commits are more frequent than in a stream, so maintenance polls more often.
 _MAINTENANCE = MaintenanceConfig(poll_interval_seconds=1)
-# The first hundred commits have an empty lake, and an index without a dictionary.
+# The first commits have an empty lake, and an index without a dictionary.
 _WARM_UP_COMMITS = 100
 _COMPARED_COMMITS = 100
+_MIN_COMMITS = 4
 
 
 @dataclass
@@ -106,37 +107,45 @@ class LocalFrame:
 
 @dataclass(frozen=True)
 class CommitSeconds:
-    """Seconds of a commit."""
+    """Seconds of a commit, and its CPU seconds in this process."""
 
     lake: float
     index: float
+    cpu: float
 
 
 def main() -> None:
     """Print the figures."""
     run_size = parse_run_size(__doc__)
     report = Report("commits", run_size)
-    log = open_log(_EVENTS_PER_COMMIT * run_size.scale(_COMMITS, 2 * _COMPARED_COMMITS + _WARM_UP_COMMITS))
+    warm_up, compared = (run_size.scale(count, _MIN_COMMITS) for count in (_WARM_UP_COMMITS, _COMPARED_COMMITS))
+    log = open_log(_EVENTS_PER_COMMIT * run_size.scale(_COMMITS, 2 * compared + warm_up))
     stats = MaintenanceStats()
     with (
         scratch_folder() as folder,
         open_committer(log, log.create_home(folder / "old"), stats) as (commit_old, commits),
     ):
-        for _ in range(commits - _COMPARED_COMMITS):
+        for _ in range(commits - compared):
             commit_old()
         with open_committer(log, log.create_home(folder / "new"), MaintenanceStats()) as (commit_new, _):
-            for _ in range(_WARM_UP_COMMITS):
+            for _ in range(warm_up):
                 commit_new()
-            pairs = [(commit_old(), commit_new()) for _ in range(_COMPARED_COMMITS)]
+            pairs = [(commit_old(), commit_new()) for _ in range(compared)]
     report.log(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {stats.compactions} compactions of a table")
     means = [
-        CommitSeconds(fmean(seconds.lake for seconds in side), fmean(seconds.index for seconds in side))
+        CommitSeconds(*(fmean(values) for values in zip(*map(astuple, side), strict=True)))
         for side in zip(*pairs, strict=True)
     ]
     for name, mean in zip(("old", "new"), means, strict=True):
         report.log(f"{name:6} lake {mean.lake * 1000:.1f} ms, index {mean.index * 1000:.1f} ms")
     old, new = (mean.lake + mean.index for mean in means)
-    report.check_max(f"mean of the last {_COMPARED_COMMITS} commits / of a new lake", old / new, 1.5, "×")
+    report.check_max(
+        f"mean of the last {_COMPARED_COMMITS} commits / of a new lake",
+        old / new,
+        1.5,
+        "×",
+        cpu_ratio=means[0].cpu / means[1].cpu,
+    )
 
 
 @contextmanager
@@ -153,9 +162,10 @@ def open_committer(
 
         def commit() -> CommitSeconds:
             number, ranges = next(remaining)
+            cpu = time.thread_time()
             ingestor(cast("DataFrame", LocalFrame([pa.RecordBatch.from_pylist(list(map(asdict, ranges)))])), number)
             ingestor.flush()
-            return CommitSeconds(lake.stopwatch.reset(), index.stopwatch.reset())
+            return CommitSeconds(lake.stopwatch.reset(), index.stopwatch.reset(), time.thread_time() - cpu)
 
         yield commit, len(batches)
     if stats.errors:

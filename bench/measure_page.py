@@ -8,12 +8,14 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from bench.browser import fill_shop, open_browser, serve_page
-from bench.figures import Report
+from bench.figures import Baseline, Report
 from bench.rounds import parse_run_size, scratch_folder
 from playwright.sync_api import Browser, Page
 
@@ -59,33 +61,70 @@ _WATCH_LONG_TASKS = """() => {
 def main() -> None:
     """Print the figures."""
     report = Report("page", parse_run_size(__doc__))
-    report.check_max("size of the page, gzip", _compressed_bytes() / 1000, 250, " KB")
+    files = [path.read_bytes() for path in STATIC.rglob("*") if path.is_file()]
+    report.check_max(
+        "size of the page, gzip",
+        sum(len(gzip.compress(file)) for file in files) / 1000,
+        250,
+        " KB",
+        baseline=Baseline("uncompressed", sum(map(len, files)) / 1000),
+    )
     with scratch_folder() as folder, open_browser() as chromium:
         home = DataDir(folder / "shop")
         fill_shop(home)
         with serve_page(home) as url:
             paints = [_measure_first_paint(chromium, url) / 1000 for _ in range(_REPETITIONS)]
-        report.check_max("first meaningful paint of the home page", min(paints), 1.5, " s", rounds=paints)
+            empty = [_measure_empty_paint(chromium, url) / 1000 for _ in range(_REPETITIONS)]
+        report.check_max(
+            "first meaningful paint of the home page",
+            min(paints),
+            1.5,
+            " s",
+            rounds=paints,
+            baseline=Baseline("a line of text from the same server", min(empty)),
+        )
         large = DataDir(folder / "large").create()
         _write_index(large)
-        report.check_max(f"{_NODES:,} nodes laid out", _measure_layout(large), 50, " ms")
+        layout, traversal = _measure_layout(large)
+        report.check_max(
+            f"{_NODES:,} nodes laid out",
+            layout,
+            50,
+            " ms",
+            baseline=Baseline("a breadth-first search in plain Python", traversal),
+        )
         with serve_page(large) as url:
             drawn_after, longest_tasks = zip(*(_measure_graph(chromium, url) for _ in range(_REPETITIONS)), strict=True)
             report.check_max(
-                f"CPU of the page until {_NODES:,} nodes are drawn", _measure_drawing_cpu(chromium, url), 1, " s"
+                f"CPU of the page until {_NODES:,} nodes are drawn",
+                _measure_drawing_cpu(chromium, url),
+                1,
+                " s",
+                baseline=Baseline("as many boxes of plain HTML", _measure_box_cpu(chromium)),
             )
         report.log(f"{_NODES:,} nodes drawn {min(drawn_after) / 1000:.2f} s after their arrival, wall time")
-        report.check_max("longest task while panning", min(longest_tasks), 200, " ms", rounds=longest_tasks)
-
-
-def _compressed_bytes() -> int:
-    return sum(len(gzip.compress(path.read_bytes())) for path in STATIC.rglob("*") if path.is_file())
+        report.check_max(
+            "longest task while panning",
+            min(longest_tasks),
+            200,
+            " ms",
+            rounds=longest_tasks,
+            baseline=Baseline("the shortest task that browsers call long", 50),
+        )
 
 
 def _measure_first_paint(chromium: Browser, url: str) -> float:
     page = chromium.new_page()
     page.goto(url, wait_until="commit")
     first_paint: float = page.evaluate(_WAIT_FOR_SELECTOR, "[aria-label=Explanation]")
+    page.close()
+    return first_paint
+
+
+def _measure_empty_paint(chromium: Browser, url: str) -> float:
+    page = chromium.new_page()
+    page.goto(f"{url}healthz", wait_until="commit")
+    first_paint: float = page.evaluate(_WAIT_FOR_SELECTOR, "body")
     page.close()
     return first_paint
 
@@ -101,11 +140,29 @@ def _measure_graph(chromium: Browser, url: str) -> tuple[float, float]:
 
 def _measure_drawing_cpu(chromium: Browser, url: str) -> float:
     """Measure the CPU seconds of the page's thread, because wall time varies on a shared machine."""
+
+    def draw(page: Page) -> None:
+        page.goto(_graph_url(url), wait_until="commit")
+        page.evaluate(_WAIT_FOR_GRAPH)
+
+    return _measure_page_cpu(chromium, draw)
+
+
+def _measure_box_cpu(chromium: Browser) -> float:
+    """Measure the CPU seconds of a page with as many boxes of text."""
+
+    def draw(page: Page) -> None:
+        page.set_content("".join(f"<div style='border: 1px solid'>table_{number}</div>" for number in range(_NODES)))
+        page.evaluate(_WAIT_FOR_SELECTOR, "div")
+
+    return _measure_page_cpu(chromium, draw)
+
+
+def _measure_page_cpu(chromium: Browser, draw: Callable[[Page], None]) -> float:
     page = chromium.new_page(viewport={"width": 1400, "height": 900})
     devtools = page.context.new_cdp_session(page)
     devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    page.goto(_graph_url(url), wait_until="commit")
-    page.evaluate(_WAIT_FOR_GRAPH)
+    draw(page)
     metrics = devtools.send("Performance.getMetrics")["metrics"]
     page.close()
     cpu_seconds: float = next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
@@ -131,20 +188,37 @@ def _measure_panning(page: Page) -> float:
     return longest
 
 
-def _measure_layout(home: DataDir) -> float:
-    """Measure the CPU of the layout, in milliseconds."""
+def _measure_layout(home: DataDir) -> tuple[float, float]:
+    """Measure the CPU of the layout and of a traversal of the same graph, in milliseconds."""
     with Index(home.index) as index:
         lineage_graph = graph.build_lineage_graph(index, graph.GraphRequest(_ROOT, depth=graph.MAX_DEPTH))
     if len(lineage_graph.nodes) != _NODES:
         raise AssertionError(f"The graph has {len(lineage_graph.nodes)} nodes.")
     sizes = {node.id: Size(node.box.width, node.box.height) for node in lineage_graph.nodes}
     links = [(link.source, link.target) for link in lineage_graph.links]
-    return min(_layout_cpu(sizes, links) for _ in range(_REPETITIONS))
+    layout, traversal = (
+        min(_cpu_milliseconds(function) for _ in range(_REPETITIONS))
+        for function in (partial(compute_layered_layout, sizes, links, graph.SPACING), partial(_traverse, links))
+    )
+    return layout, traversal
 
 
-def _layout_cpu(sizes: dict[str, Size], links: list[tuple[str, str]]) -> float:
+def _traverse(links: list[tuple[str, str]]) -> None:
+    neighbors: dict[str, list[str]] = {}
+    for source, target in links:
+        neighbors.setdefault(source, []).append(target)
+        neighbors.setdefault(target, []).append(source)
+    pending, reached = deque([links[0][0]]), {links[0][0]}
+    while pending:
+        for node in neighbors[pending.popleft()]:
+            if node not in reached:
+                reached.add(node)
+                pending.append(node)
+
+
+def _cpu_milliseconds(function: Callable[[], object]) -> float:
     start = time.process_time()
-    compute_layered_layout(sizes, links, graph.SPACING)
+    function()
     return 1000 * (time.process_time() - start)
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
-from bench.figures import Report
+from bench.figures import Baseline, Report
 from bench.logs import open_log
+from bench.plain import measure_gzip_bytes
 from bench.processes import list_process_tree
 from bench.rounds import parse_run_size, scratch_folder
 from deltalake import DeltaTable, QueryBuilder
@@ -50,7 +51,14 @@ def main() -> None:
         events = sum(sizes[name] for name in EVENT_TABLE_NAMES)
         report.log(f"log {log.end / log.events:,.0f}; derived tables {sum(sizes.values()) - events:,.0f}")
         report.log(f"all files of the lake {on_disk:,.0f}, index {index:,.0f}")
-        report.check_max("event tables after compaction", events, 1_500, " bytes per event")
+        report.check_max(
+            "event tables after compaction",
+            events,
+            1_500,
+            " bytes per event",
+            baseline=Baseline("one event per line, gzip -6, without facet tables", measure_gzip_bytes(log.bodies())),
+        )
+        report.compare("event tables after compaction / raw events", 100 * events * log.events / log.end, " %")
         measure_look_ups(home.lake_folder, report)
 
 

@@ -1,11 +1,10 @@
 """Benchmark: the pipeline against the plan of Spark's guides, with the same events and tables.
 
 Each runs in a separate process and session, one after the other: the textbook plan needs a larger heap and Java's full
-compiler. All figures are the second run of their session, in CPU-seconds of all processes. clew runs before, between
-and after the others, and the median counts, because the load of shared cores varies.
+compiler. All figures are the second run of their session, in CPU-seconds of all processes. clew runs before and after,
+and the mean counts, because the load of shared cores varies.
 
-The target applies to committed tables, so the textbook plan also writes Delta, with Spark's own library. Its cost for
-plain Parquet files, which a crash leaves incomplete, is printed as well.
+The target applies to committed tables, so the textbook plan also writes Delta, with Spark's own library.
 
 python -m bench.measure_textbook [EVENTS]
 """
@@ -13,10 +12,11 @@ python -m bench.measure_textbook [EVENTS]
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from bench.costs import Cost, measure_cost
 from bench.delta_jars import delta_settings
@@ -29,8 +29,8 @@ from bench.whole_log import ingest_into_tables
 from clew.pipeline.spark.session import build_session
 
 _TEXTBOOK_MEMORY = "8g"
-CLEW, DELTA, PARQUET = "clew", "textbook, Delta", "textbook, Parquet"
-_TURNS = (CLEW, DELTA, CLEW, PARQUET, CLEW)
+CLEW, TEXTBOOK = "clew", "textbook"
+_TURNS = (CLEW, TEXTBOOK, CLEW)
 
 
 def main() -> None:
@@ -45,22 +45,20 @@ def main() -> None:
             file.writelines(body + b"\n" for body in log.bodies())
         plans = {
             CLEW: partial(run_clew, log),
-            DELTA: partial(run_textbook, events, format_name="delta", settings=settings),
-            PARQUET: partial(run_textbook, events, format_name="parquet", settings={}),
+            TEXTBOOK: partial(run_textbook, events, settings=settings),
         }
         runs = [(name, _run_in_process(partial(plans[name], folder / str(turn)))) for turn, name in enumerate(_TURNS)]
-    costs = {name: _median_cost([cost for plan, cost in runs if plan == name]) for name in plans}
+    costs = {name: fmean(cost.cpu for plan, cost in runs if plan == name) for name in plans}
     report.log(
         "clew, by turn: " + ", ".join(f"{1e6 * cost.cpu / log.events:.0f} µs" for plan, cost in runs if plan == CLEW)
     )
-    for name, cost in costs.items():
-        report.log(f"{name:18} {cost.rate(log.events)}")
-    report.log(f"CPU of the textbook's uncommitted files / of clew: {costs[PARQUET].cpu / costs[CLEW].cpu:.2f}")
+    for name, cost in runs:
+        report.log(f"{name:8} {cost.rate(log.events)}")
     report.check_min(
         "events per CPU-second into committed tables, clew / textbook",
-        costs[DELTA].cpu / costs[CLEW].cpu,
+        costs[TEXTBOOK] / costs[CLEW],
         4.0,
-        rounds=[costs[DELTA].cpu / cost.cpu for plan, cost in runs if plan == CLEW],
+        rounds=[costs[TEXTBOOK] / cost.cpu for plan, cost in runs if plan == CLEW],
     )
 
 
@@ -71,15 +69,11 @@ def run_clew(log: Log, folder: Path) -> Cost:
     return [ingest_into_tables(log, home, spark) for _ in range(2)][-1]
 
 
-def run_textbook(events: Path, folder: Path, format_name: str, settings: Mapping[str, str]) -> Cost:
+def run_textbook(events: Path, folder: Path, settings: Mapping[str, str]) -> Cost:
     """Write the same tables with `from_json`."""
     spark = build_default_session(_TEXTBOOK_MEMORY, settings)
-    runs = [partial(write_tables, spark, events, folder / str(number), format_name) for number in range(2)]
+    runs = [partial(write_tables, spark, events, folder / str(number)) for number in range(2)]
     return [measure_cost(run) for run in runs][-1]
-
-
-def _median_cost(costs: Sequence[Cost]) -> Cost:
-    return sorted(costs, key=lambda cost: cost.cpu)[len(costs) // 2]
 
 
 def _run_in_process(run: Callable[[], Cost]) -> Cost:

@@ -72,9 +72,9 @@ alt.Chart(by_city_{i}).mark_bar().encode(x="city", y="fare")""",
 LIBRARIES = tuple(_SECTIONS)
 
 
-def write_notebook(path: Path, library: str) -> None:
-    """Write a notebook of 59 cells."""
-    cells = "\n".join(map(_format_cell, list(_cells(library))[:CELLS]))
+def write_notebook(path: Path, library: str, count: int = CELLS) -> None:
+    """Write a notebook of a number of cells."""
+    cells = "\n".join(map(_format_cell, list(_cells(library))[:count]))
     path.write_text(
         f"import marimo\n\napp = marimo.App()\n\n{cells}\n\nif __name__ == '__main__':\n    app.run()\n",
         encoding="utf-8",

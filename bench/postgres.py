@@ -88,7 +88,7 @@ def start_with_table(folder: Path) -> Iterator[tuple[str, int]]:
 def insert_rows(url: str, rows: Sequence[Row], connections: int) -> InsertResult:
     """Insert each row separately, over a number of connections, from another process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_insert_rows, url, rows, connections).result()
+        return pool.submit(insert_rows_in_process, url, rows, connections).result()
 
 
 def count_events(url: str) -> int:
@@ -98,7 +98,8 @@ def count_events(url: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _insert_rows(url: str, rows: Sequence[Row], connections: int) -> InsertResult:
+def insert_rows_in_process(url: str, rows: Sequence[Row], connections: int) -> InsertResult:
+    """Insert each row separately, over a number of connections, from this process."""
     pending = deque(rows)
     with ExitStack() as stack, DefaultSelector() as selector:
         for _ in range(connections):

@@ -46,7 +46,7 @@ def write_report(report: BenchReport, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     encoded = msgspec.json.format(msgspec.json.encode(report), indent=1)
     (folder / f"{_NAME}.json").write_bytes(encoded + b"\n")
-    plot_margins(report.figures, folder / f"{_NAME}.svg")
+    plot_margins([figure for figure in report.figures if figure.target is not None], folder / f"{_NAME}.svg")
     (folder / f"{_NAME}.md").write_text(format_report(report))
 
 
@@ -54,12 +54,13 @@ def format_report(report: BenchReport) -> str:
     """Format the report as Markdown."""
     machine = report.machine
     libraries = ", ".join(f"{name} {version}" for name, version in machine.libraries.items())
-    met = sum(figure.is_met for figure in report.figures)
+    targets = [figure for figure in report.figures if figure.target is not None]
+    met = sum(figure.is_met for figure in targets)
     size = "" if report.events >= FULL_RUN_EVENTS else _SMALL_RUN.format(report.events, FULL_RUN_EVENTS)
     return f"""# Benchmark report
 
 Written by `make bench` on {report.started_at}, commit {machine.commit}. [README.md](README.md) describes each figure.
-{met} of {len(report.figures)} targets were met.{size}
+{met} of {len(targets)} targets were met.{size}
 
 ## Machine
 
@@ -68,7 +69,9 @@ Python {machine.python}, Java {machine.java}; {libraries}.
 
 ## Figures
 
-“Rounds” are the extremes of repeated measurements of one run, of which “measured” is the median or the best.
+“Rounds” are the extremes of repeated measurements of one run, of which “measured” is the median or the best. Each value
+that is not a ratio has a “baseline”: the same quantity of something else, measured in the same run. “CPU ratio” is the
+ratio of CPU times where the figure compares wall times: the load of the machine does not distort it.
 
 {format_table(report.figures).strip()}
 

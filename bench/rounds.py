@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-BUILD = Path(__file__).parent.parent / "build" / "bench"
-FULL_RUN_EVENTS = 200_000
+# Generated logs, jars and reports of partial runs.
+BUILD = Path(os.environ.get("CLEW_BENCH_FOLDER", Path(__file__).parent.parent / "build" / "bench"))
+FULL_RUN_EVENTS = 100_000
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def build_default_session(memory: str, extra: Mapping[str, str]) -> SparkSession
     return SparkSession.builder.appName("textbook").master("local[2]").config(map=settings).getOrCreate()
 
 
-def write_tables(spark: SparkSession, events: Path, root: Path, format_name: str) -> None:
+def write_tables(spark: SparkSession, events: Path, root: Path) -> None:
     """Write the tables of lineage events from a file of one event per line, in a format of Spark."""
     parsed = spark.read.text(str(events)).transform(parse_events).persist()
     valid = parsed.where("reason is null")
@@ -75,7 +75,7 @@ def write_tables(spark: SparkSession, events: Path, root: Path, format_name: str
         "lineage_events": valid.transform(lineage_events),
     }
     for name, rows in tables.items():
-        rows.write.format(format_name).save(str(root / name))
+        rows.write.format("delta").save(str(root / name))
     parsed.unpersist(blocking=True)
 
 

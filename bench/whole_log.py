@@ -24,19 +24,13 @@ from clew.pipeline.pipeline import open_pipeline
 
 @dataclass(frozen=True)
 class IngestCost:
-    """Cost of ingesting events into tables and index, and of the derived tables.
+    """Cost of ingesting events into tables and index.
 
-    `per_second` is the rate between the first and the last batch.
+    `per_second` is the rate between the first and the last batch, or of the whole if there is only one batch.
     """
 
     ingestion: Cost
-    derivation: Cost
     per_second: float
-
-    @property
-    def total(self) -> Cost:
-        """Sum of both."""
-        return self.ingestion + self.derivation
 
 
 def ingest_into_tables(log: Log, home: DataDir, spark: SparkSession) -> Cost:
@@ -49,13 +43,13 @@ def ingest_into_tables(log: Log, home: DataDir, spark: SparkSession) -> Cost:
 
 
 def ingest_log(log: Log, home: DataDir, spark: SparkSession) -> IngestCost:
-    """Ingest raw events into tables and index, and refresh derived tables."""
+    """Ingest raw events into tables and index."""
     remove_output(home)
     with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexWriter, "apply", RecordedApply()) as recorder:
         ingestion = measure_cost(pipeline.ingest_available)
         check_event_count("lake", count_events(pipeline.lake), log.events)
         check_event_count("index", pipeline.index.event_count, log.events)
-        return IngestCost(ingestion, measure_cost(pipeline.refresh), recorder.per_second)
+        return IngestCost(ingestion, recorder.per_second or log.events / ingestion.wall)
 
 
 class RecordedApply:
@@ -75,9 +69,11 @@ class RecordedApply:
         self._batches.append((time.monotonic(), len(changes.events)))
 
     @property
-    def per_second(self) -> float:
-        """Events per second between the commits of the first and the last batch."""
+    def per_second(self) -> float | None:
+        """Events per second between the commits of the first and the last batch, if there are two."""
         (start, _), *later_batches = self._batches
+        if not later_batches:
+            return None
         return sum(count for _, count in later_batches) / (later_batches[-1][0] - start)
 
 

@@ -1,5 +1,7 @@
 """Install the wheel in dist/ into new environments with several versions of Python, and run clew in each.
 
+With the first version, the source distribution is installed and run as well.
+
 python scripts/check_wheel.py [--python 3.12 …] [--with pandas==2.2.3 …]
 
 A version of Python that uv neither finds nor can download is skipped. For each version, the program prints the size of
@@ -38,11 +40,13 @@ def main() -> None:
     if not wheels:
         parser.error("there is no wheel in dist/; run make wheel")
     results = [check_version(wheels[-1], version, arguments.requirements) for version in arguments.python]
+    sources = (ROOT / "dist").glob(wheels[-1].name.replace("-py3-none-any.whl", ".tar.gz"))
+    results += [check_version(source, arguments.python[0], arguments.requirements) for source in sources]
     sys.exit(not all(results))
 
 
-def check_version(wheel: Path, version: str, requirements: list[str]) -> bool:
-    """Check one version of Python; return whether all commands passed."""
+def check_version(distribution: Path, version: str, requirements: list[str]) -> bool:
+    """Check a distribution with one version of Python; return whether all commands passed."""
     with tempfile.TemporaryDirectory(prefix="clew-wheel-") as name:
         folder = Path(name)
         python = folder / "venv" / "bin" / "python"
@@ -57,7 +61,7 @@ def check_version(wheel: Path, version: str, requirements: list[str]) -> bool:
             "--quiet",
             "--python",
             python,
-            f"{wheel}[all,java]",
+            f"{distribution}[all,java]",
             *requirements,
         ]
         error = _run(install, folder)
@@ -74,7 +78,9 @@ def check_version(wheel: Path, version: str, requirements: list[str]) -> bool:
         for command in commands:
             error = error or _run(command, folder)
         megabytes = sum(path.lstat().st_size for path in (folder / "venv").rglob("*")) / 1e6
-        print(f"Python {version}: {error or 'passed'}; installed in {seconds:.0f} s, {megabytes:,.0f} MB", flush=True)
+        kind = "wheel" if distribution.suffix == ".whl" else "source distribution"
+        result = f"{error or 'passed'}; installed in {seconds:.0f} s, {megabytes:,.0f} MB"
+        print(f"Python {version}, {kind}: {result}", flush=True)
         return error is None
 
 

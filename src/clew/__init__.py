@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from clew.client import AsyncClient, Client
     from clew.display.api import explain, lineage
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["AsyncClient", "Client", "Edge", "__version__", "explain", "lineage", "track", "version"]
 
 # Loaded on first access: `import clew` must be cheap in a notebook.

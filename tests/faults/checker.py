@@ -1,17 +1,18 @@
 """Check a data directory against acknowledged events: nothing is lost, nothing is counted twice, every row is right.
 
-python -m tests.faults.checker HOME ACKNOWLEDGED.ndjson
+python -m tests.faults.checker HOME ACKNOWLEDGED.ndjson [DAMAGED.ndjson]
 
 The program reads the log, the tables of the lake and the index. It compares them with each other, with the acknowledged
-events, and with the rows that the reference implementation of `tests/reference` computes from the log. All events must
-have been ingested before (`clew pipeline run`). It prints each difference, and exits with 1 if there is one.
+events, and with the rows that the reference implementation of `tests/reference` computes from the log. Lines of the log
+that are in the second file were damaged on purpose: each must be counted as rejected. All events must have been
+ingested before (`clew pipeline run`). It prints each difference, and exits with 1 if there is one.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -35,14 +36,16 @@ EVENT_TABLES: Tables = {
 def main() -> None:
     """Print what is wrong."""
     home, acknowledged = DataDir(Path(sys.argv[1])), Path(sys.argv[2])
-    problems = list(find_problems(home, acknowledged.read_bytes().splitlines()))
+    damaged = Path(sys.argv[3]).read_bytes().splitlines(keepends=True) if len(sys.argv) > 3 else []
+    problems = list(find_problems(home, acknowledged.read_bytes().splitlines(), damaged))
     print(*problems or ["No differences."], sep="\n")  # noqa: T201
     sys.exit(bool(problems))
 
 
-def find_problems(home: DataDir, acknowledged: Iterable[bytes]) -> Iterator[str]:
+def find_problems(home: DataDir, acknowledged: Iterable[bytes], damaged: Collection[bytes] = ()) -> Iterator[str]:
     """Compare acknowledged events, log, lake and index."""
-    lines = list(log_lines(home.log))
+    lines = [(position, line) for position, line in log_lines(home.log) if line not in damaged]
+    yield from find_uncounted(home, damaged)
     in_log = Counter(parse_record(line)[1] for _, line in lines)
     lost = [body for body in set(acknowledged) if body not in in_log]
     if lost:
@@ -52,6 +55,16 @@ def find_problems(home: DataDir, acknowledged: Iterable[bytes]) -> Iterator[str]
     yield from describe("lake", lake_tables(home.lake_folder, lake), lake)
     index = restrict_to_index(expected_tables(lines, INDEX))
     yield from describe("index", index_tables(home.index_file, index), index)
+
+
+def find_uncounted(home: DataDir, damaged: Collection[bytes]) -> Iterator[str]:
+    """Compare the damaged lines with the rejected records."""
+    if not damaged:
+        return
+    reasons = DeltaTable(home.lake_folder / "rejected_events").to_pyarrow_table(columns=["reason"]).column("reason")
+    rejected = reasons.to_pylist().count("corrupt_record")
+    if rejected < len(damaged):
+        yield f"{rejected} of {len(damaged)} damaged records are counted as rejected"
 
 
 def compare_events(home: DataDir, lines: list[tuple[int, bytes]]) -> Iterator[str]:

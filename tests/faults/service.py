@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,10 +24,12 @@ def run_service(home: Path, port: int = 0) -> Iterator[tuple[int, str]]:
         stop_service(process)
 
 
-def start_service(home: Path, port: int = 0) -> tuple[subprocess.Popen[str], str]:
-    """Start `clew up` and wait until it listens."""
+def start_service(
+    home: Path, port: int = 0, environment: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[str], str]:
+    """Start `clew up`, with additional variables of the environment, and wait until it listens."""
     command = [sys.executable, "-m", "clew", "up", "--port", str(port), "--home", str(home)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
     assert process.stderr is not None
     lines: list[str] = []
     for line in iter(process.stderr.readline, ""):

@@ -180,6 +180,21 @@ def check_pipeline(library: Library, seed: int) -> int:
     return changes
 
 
+def count_over_reported(library: Library, seed: int) -> tuple[int, int]:
+    """Return the number of captured edges of the steps whose target changes with no perturbation, and of all edges.
+
+    Edges with a flag count, too.
+    """
+    false_edges = edges = 0
+    for step in generate_pipeline(library, seed):
+        captured = captured_sources(library, step.code, step.frames)
+        columns = {label: found - captured.all_rows for label, found in captured.all_columns.items()}
+        edges += sum(map(len, columns.values())) + len(captured.all_rows)
+        sources = Sources(columns, captured.all_rows)
+        false_edges += len(find_false_edges(library, step.code, step.frames, step.output, sources))
+    return false_edges, edges
+
+
 def _columns(frames: Frames) -> Iterator[Source]:
     return ((name, str(column)) for name, frame in frames.items() for column in frame.columns)
 

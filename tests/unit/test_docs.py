@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pyarrow as pa
 import pytest
+from bench.report import BenchReport
+from bench.suite import list_measures
 from mcp import Client
 from tests.support.documented_events import DOCUMENTED_EVENTS
 from tests.support.paths import ROOT
@@ -25,6 +28,7 @@ from clew.mcp.server import create_server
 
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "clew"
+REPORT = ROOT / "bench" / "report.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 MAX_IMAGE_BYTES = 200_000
 # Set by clew for the processes that it starts itself.
@@ -199,8 +203,10 @@ def test_rejection_reasons_are_documented() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    body = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
+    marked = re.findall(r'<a id="([^"]+)">', body)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(marked)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -212,6 +218,8 @@ def test_links_resolve(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
+        if target == REPORT and not REPORT.exists():
+            continue
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
 
@@ -301,82 +309,47 @@ def test_every_documented_field_is_listed(event: dict[str, object]) -> None:
     assert {f"`{name}`" for name in event} <= set(coverage_rows())
 
 
-# The tests of each row of the tables in docs/security.md, by the first words of the row.
-SECURITY_TESTS = {
-    "source code of cells": ["capture/emit/test_redaction_errors.py::test_messages_contain_no_data"],
-    "rows of data": ["capture/emit/test_redaction_errors.py::test_library_messages_contain_no_data"],
-    "secrets in code": ["capture/emit/test_redaction.py::test_secrets_are_replaced"],
-    "API keys": ["server/test_auth_keys.py::test_stores_only_the_hash_in_a_private_file"],
-    "other machines": [
-        "cli/commands/test_servers_keys.py::test_collector_with_invalid_authentication_options_does_not_start"
-    ],
-    "other users": [
-        "test_data_dir.py::test_only_the_owner_can_read_a_data_directory",
-        "test_data_dir.py::test_keeps_the_mode_of_an_existing_folder",
-        "cli/test_main.py::test_files_in_the_data_directory_are_private",
-        "query/graph/test_nodes.py::test_only_the_owner_can_read_the_file",
-        "query/test_search.py::test_only_the_owner_can_read_the_search_index",
-    ],
-    "guessed keys": [
-        "server/test_auth_keys.py::test_rejects_invalid_keys",
-        "api/test_middleware.py::test_failed_logins_are_limited_by_address",
-    ],
-    "a process that is killed": [
-        "pipeline/test_repair.py::test_repairs_a_table_from_the_log",
-        "pipeline/test_repair.py::test_repairs_damaged_pages",
-        "pipeline/test_workers.py::test_a_flipped_bit_costs_one_record_at_most",
-        "query/graph/test_nodes.py::test_a_damaged_file_is_not_used",
-    ],
-    "eavesdropping": ["api/test_middleware.py::test_cookies_are_secure_with_tls"],
-    "a web page that resolves": [
-        "server/test_origin_check.py::test_loopback_servers_answer_to_loopback_names_only",
-        "server/test_origin_check.py::test_checks_both_paths",
-        "server/test_origin_check.py::test_allowed_hosts",
-    ],
-    "a web page that sends": ["server/test_origin_check.py::test_writes"],
-    "events that hide jobs": [
-        "collector/test_app.py::test_never_stores_an_event_with_annotations",
-        "collector/test_file_import.py::test_does_not_import_annotations",
-    ],
-    "markup in names": [
-        "query/test_exports.py::test_svg",
-        "query/test_exports.py::test_mermaid",
-        "query/test_exports.py::test_graphviz",
-        "query/test_exports.py::test_exported_html_allows_only_its_own_styles",
-        "api/test_app.py::test_content_security_policy_allows_only_own_sources",
-        "../e2e/page/test_markup.py::test_markup_on_the_page_has_no_effect",
-        "../e2e/page/test_markup.py::test_markup_in_an_export_has_no_effect",
-    ],
-    "overload": [
-        "collector/test_app.py::test_rejects_oversized_and_badly_encoded_bodies",
-        "collector/test_app_auth.py::test_rate_limit_per_key",
-        "server/test_http_limits.py::test_times_out_below_the_minimum_rate",
-    ],
-    "an event that crashes": ["api/test_app_hostile.py::test_hostile_events_do_not_break_any_reader"],
-    "lists, counts": [
-        "api/test_app_namespaces.py::test_no_response_has_a_name_of_another_namespace",
-        "api/test_app_namespaces.py::test_own_entities_are_complete",
-    ],
-    "lineage of tables": ["api/test_app_namespaces.py::test_lineage_passes_through_opaque_nodes"],
-    "references in facets": ["index/test_visibility.py::test_masks_references_in_a_document"],
-    "an entity of another": ["api/test_app_namespaces.py::test_an_entity_of_another_namespace_is_as_absent"],
-    "notebook runs": ["api/test_app_namespaces.py::test_runs_of_another_namespace_are_not_found"],
-    "tags, owners": ["api/test_app_namespaces.py::test_a_limited_key_cannot_change_annotations"],
-    "`clew-session-PORT`": [
-        "api/test_middleware.py::test_a_login_starts_a_session",
-        "api/test_middleware.py::test_a_session_ends_when_its_key_is_revoked",
-        "server/test_auth_sessions.py::test_a_session_has_a_key_until_it_ends",
-    ],
-    "`clew-login`": ["../e2e/page/test_login.py::test_logs_in_and_out"],
-}
+def security_tests() -> dict[str, list[str]]:
+    """Return the tests of each claim about security."""
+    section = text("docs/security.md").partition("## Tests\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", section, re.MULTILINE)
+    return {claim: re.findall(r"`(tests/[^`]+)`", tests) for claim, tests in rows}
 
 
 def test_each_claim_about_security_has_a_test() -> None:
-    rows = [line for line in text("docs/security.md").splitlines() if line.startswith("| ")]
-    # The first row of a table has its titles.
-    titles = ("| data |", "| threat |", "| cookie |", "| | what")
-    claims = [line.removeprefix("| ") for line in rows if not line.startswith(titles)]
-    assert [claim for claim in claims if not claim.startswith(tuple(SECURITY_TESTS))] == []
-    assert [start for start in SECURITY_TESTS if not any(claim.startswith(start) for claim in claims)] == []
-    for file, _, name in (test.partition("::") for tests in SECURITY_TESTS.values() for test in tests):
-        assert f"def {name}(" in (ROOT / "tests" / "unit" / file).read_text(encoding="utf-8"), (file, name)
+    claims, tests = text("docs/security.md").split("## Tests\n")
+    tables = re.findall(r"^\|[^\n]*\n\|---[^\n]*\n((?:\|[^\n]*\n)+)", claims, re.MULTILINE)
+    rows = [line.removeprefix("| ").partition(" | ")[0] for table in tables for line in table.splitlines()]
+    assert len(rows) > 20
+    assert set(rows) - set(security_tests()) == set()
+    listed = tests.partition("\n## ")[0].count("\n| ") - 1
+    assert listed == len(security_tests()), "a claim has no test"
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in security_tests().values() for test in tests}))
+def test_tests_of_claims_about_security_exist(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert f"def {name}(" in text(file)
+
+
+def figure_links() -> list[str]:
+    """Return the anchors of the report to which the README links."""
+    return re.findall(r"\(bench/report\.md#([^)]+)\)", text("README.md"))
+
+
+def test_claims_of_the_readme_link_to_figures_of_benchmarks() -> None:
+    section = text("README.md").partition("## What it costs\n")[2].partition("\n## ")[0]
+    claims = re.findall(r"^\| (?!claim|-)(.+) \|$", section, re.MULTILINE)
+    assert len(claims) >= 10
+    assert [claim for claim in claims if "](bench/report.md#" not in claim] == []
+    measures = set(list_measures())
+    assert [link for link in figure_links() if link.partition("-")[0] not in measures] == []
+
+
+@pytest.mark.skipif(not REPORT.exists(), reason="no full run of make bench is committed")
+@pytest.mark.parametrize("link", figure_links())
+def test_figures_of_the_readme_are_in_the_report_and_hold(link: str) -> None:
+    report = msgspec.json.decode(REPORT.with_suffix(".json").read_bytes(), type=BenchReport)
+    (figure,) = (figure for figure in report.figures if figure.anchor == link)
+    assert f'<a id="{link}">' in text("bench/report.md")
+    assert figure.is_met

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from clew.api.app import CollectorDispatch
 from clew.api.middleware import AuthMiddleware, RequireKeyMiddleware
 from clew.server.auth import Authenticator, KeyFile, Scope
+from clew.server.jwt_auth import JwtAuthenticator
 
 PATHS = ("/", "/api/v1/namespaces")
 
@@ -101,6 +110,33 @@ def test_cookies_are_secure_with_tls(keys: KeyFile) -> None:
     cookies = log_in(client, keys.add("someone", [Scope.READ], [])).headers.get_list("set-cookie")
     assert len(cookies) == 2
     assert all("; Secure" in cookie for cookie in cookies)
+
+
+def test_cookies_are_secure_behind_a_proxy_with_tls(keys: KeyFile) -> None:
+    app: Any = AuthMiddleware(Starlette(), Authenticator(keys))
+    # As in the server; its client has the address of a proxy on the same machine.
+    proxied: Any = ProxyHeadersMiddleware(app, trusted_hosts="127.0.0.1")
+    client = TestClient(proxied, client=("127.0.0.1", 50_000), headers={"x-forwarded-proto": "https"})
+    cookies = log_in(client, keys.add("someone", [Scope.READ], [])).headers.get_list("set-cookie")
+    assert len(cookies) == 2
+    assert all("; Secure" in cookie for cookie in cookies)
+
+
+def test_a_session_ends_when_its_token_expires(tmp_path: Path) -> None:
+    secret = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = {**json.loads(RSAAlgorithm.to_jwk(secret.public_key())), "kid": "rsa"}
+    (tmp_path / "jwks.json").write_text(json.dumps({"keys": [public]}))
+    tokens = JwtAuthenticator(str(tmp_path / "jwks.json"), "https://id.example.org", "clew")
+    claims = {"sub": "someone", "iss": "https://id.example.org", "aud": "clew", "scope": "clew:read"}
+    expires_at = time.time() + 300
+    token = jwt.encode({**claims, "exp": expires_at}, secret, "RS256", {"kid": "rsa"})
+    app = Starlette(routes=[Route(path, echo_method) for path in PATHS])
+    client = TestClient(AuthMiddleware(app, Authenticator(None, tokens)))
+    assert log_in(client, token).status_code == 204
+    assert client.get("/api/v1/namespaces").status_code == 200
+    with patch("jwt.api_jwt.datetime") as clock:
+        clock.now.return_value = datetime.fromtimestamp(expires_at + 600, UTC)
+        assert client.get("/api/v1/namespaces").status_code == 401
 
 
 @pytest.mark.parametrize(

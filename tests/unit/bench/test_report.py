@@ -8,15 +8,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bench.figures import Figure
+from bench.figures import Baseline, Figure
 from bench.machine import LoadMeter, Machine, describe_machine
 from bench.report import BenchReport, MeasureRun, format_report, write_report
 from bench.rounds import FULL_RUN_EVENTS
 
 MACHINE = Machine("CPU", 2, 8.0, "Linux 6", "3.11", "17", {"pyspark": "4.2.0"}, "abc123")
 FIGURES = [
-    Figure("size", FULL_RUN_EVENTS, "bytes", 750, 1_500, is_maximum=True, unit=" bytes"),
-    Figure("speed", FULL_RUN_EVENTS, "a | b", 2, 4, is_maximum=False, unit="×", low=1.5, high=2.5),
+    Figure(
+        "size", FULL_RUN_EVENTS, "bytes", 750, 1_500, is_maximum=True, unit=" bytes", baseline=Baseline("raw", 3_000)
+    ),
+    Figure("speed", FULL_RUN_EVENTS, "a | b", 2, 4, is_maximum=False, unit="×", low=1.5, high=2.5, cpu_ratio=1.9),
+    Figure("speed", FULL_RUN_EVENTS, "b / c", 3, None, is_maximum=False, unit="×"),
 ]
 RUNS = [MeasureRun("size", 60, 0, 0.02), MeasureRun("speed", 30, 1, 0.9)]
 
@@ -28,8 +31,10 @@ def make_report(events: int = FULL_RUN_EVENTS) -> BenchReport:
 def test_report_has_figures_machine_and_runs() -> None:
     lines = format_report(make_report()).splitlines()
     assert "1 of 2 targets were met." in lines
-    assert "| size | bytes | 750 bytes |  | ≤ 1,500 bytes | met |" in lines
-    assert "| speed | a \\| b | 2× | 1.50 to 2.50 | ≥ 4× | MISSED |" in lines
+    first, second, third = [line.partition("</a>")[2] for line in lines if "<a id=" in line]
+    assert first == "size | bytes | 750 bytes |  | raw: 3,000 bytes (0.25×) |  | ≤ 1,500 bytes | met |"
+    assert second == "speed | a \\| b | 2× | 1.50 to 2.50 |  | 1.90 | ≥ 4× | MISSED |"
+    assert third == "speed | b / c | 3× |  |  |  |  |  |"
     assert "2 cores of CPU, 8.0 GB of memory, Linux 6," in lines
     assert "| size | 60 s | 0.02 |  |" in lines
     assert "| speed | 30 s | 0.90 (disturbed) | failed with exit code 1 |" in lines
@@ -37,7 +42,7 @@ def test_report_has_figures_machine_and_runs() -> None:
 
 
 def test_report_names_a_small_run() -> None:
-    assert "a run of 1,000 events; the targets are set for 200,000" in format_report(make_report(1_000))
+    assert "a run of 1,000 events; the targets are set for 100,000" in format_report(make_report(1_000))
 
 
 @pytest.mark.parametrize(
