@@ -143,7 +143,7 @@ def _series_version(series: Any, state: SeriesLineage) -> FrameVersion:
     target.columns = [series.name]
     target.index_names = tuple(state.index or ())
     record = OperationRecord(
-        "series", "creation", target, ExplicitEdges({series.name: state.provenance, **(state.index or {})})
+        "series", "selection", target, ExplicitEdges({series.name: state.provenance, **(state.index or {})})
     )
     record.rows = state.rows or {}
     target.made_by = record

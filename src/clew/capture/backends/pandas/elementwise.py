@@ -490,9 +490,8 @@ def trace_value_function(call: Call) -> None:
     provenance = apply_direct(
         union(*[argument_provenance(argument, call) for argument in call.values()]), TRANSFORMATION
     )
-    if not provenance:
-        return
-    _assign_to_results(call, provenance, lineage_or_empty(value) if isinstance(value, pd.Series) else None)
+    if provenance or isinstance(call.result, pd.Series):
+        _assign_to_results(call, provenance, lineage_or_empty(value) if isinstance(value, pd.Series) else None)
 
 
 def trace_categorical_init(call: Call) -> None:

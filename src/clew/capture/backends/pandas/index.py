@@ -78,10 +78,10 @@ def trace_accessor(call: Call) -> None:
     lineage = _underlying_lineage(call.receiver)
     operands = [provenance_of(value) for value in call.values() if isinstance(value, _ACCESSOR_OPERANDS)]
     provenance = apply_direct(union(lineage.provenance, *operands), TRANSFORMATION)
-    if not provenance:
-        return
     if isinstance(call.result, pd.Series):
         attach_to_series(call.result, provenance, lineage.index, lineage.rows)
+    elif not provenance:
+        return
     elif isinstance(call.result, pd.DataFrame):
         record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), call.kind)
     elif isinstance(call.result, pd.Index) and hasattr(call.result, "__dict__"):
@@ -149,14 +149,14 @@ def index_rule(step: int) -> Rule:
         provenance = apply_direct(union(lineage.provenance, *map(provenance_or_empty, operands)), step)
         other_lineages = [index_lineage(operand) for operand in operands if isinstance(operand, pd.Index)]
         rows = union(lineage.rows, *[operand.rows for operand in other_lineages if operand is not None]) or None
-        if not provenance and not rows:
+        if isinstance(call.result, pd.Series):
+            attach_to_series(call.result, provenance, lineage.index, rows)
+        elif not provenance and not rows:
             return
-        if isinstance(call.result, pd.Index):
+        elif isinstance(call.result, pd.Index):
             _attach_named(call.result, provenance, rows)
         elif isinstance(call.result, pd.DataFrame):
             record_to_frame(call, SeriesLineage(provenance, lineage.index, rows))
-        elif isinstance(call.result, pd.Series):
-            attach_to_series(call.result, provenance, lineage.index, rows)
         else:
             assign_to_result(call, provenance)
             record_read(call.caller, provenance)

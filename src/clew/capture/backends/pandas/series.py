@@ -157,6 +157,7 @@ def _compose_lineage(
                 provenance, series_argument_provenance(value, Call(name, series, args, kwargs, lineage, caller))
             )
     if not provenance and not rows:
+        _attach_no_sources(lineage, result)
         return
     if method.row_use:
         rows = union(rows, as_indirect(provenance, method.row_use))
@@ -175,6 +176,12 @@ def _compose_lineage(
         call = Call(name, series, args, kwargs, lineage, caller, method.kind())
         call.result = result
         record_value(call)
+
+
+def _attach_no_sources(lineage: SeriesLineage | None, result: Any) -> None:
+    """Attach empty lineage to a Series made of one of literals, which has no sources but is known."""
+    if lineage is not None and isinstance(result, pd.Series):
+        set_state(result, SeriesLineage({}))
 
 
 def series_in_place_rule(method: SeriesMethod) -> Rule:

@@ -197,3 +197,28 @@ def test_literal_series_is_an_origin() -> None:
     assert (edge.source_column, edge.subtype, edge.opaque) == (0, "IDENTITY", False)
     assert [edge.subtype for edge in clew.lineage(series.rolling(1).mean()).edges()] == ["AGGREGATION"]
     assert [edge.source_column for edge in clew.lineage(pd.concat([series, frame])).edges()] == [0, "x"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.Series({'a': 1}).add(1)",
+        "pd.Series([1, 2, 3]).head(2)",
+        "pd.Series([[1], [2]]).explode()",
+        "pd.to_numeric(pd.Series(['1']))",
+        "pd.Series(pd.date_range('2024', periods=3)).dt.year",
+        "pd.Series(['a b']).str.split()",
+        "pd.period_range('2024', periods=3, freq='M').to_series().astype(str)",
+    ],
+)
+def test_series_of_literals_without_a_variable_are_origins(code: str) -> None:
+    series = eval(code)
+    (edge,) = clew.lineage(series).edges()
+    assert (edge.type, edge.subtype) == ("DIRECT", "IDENTITY")
+
+
+@pytest.mark.parametrize("code", ["df['g'].value_counts()", "df.groupby('g').size()", "df[['g']].value_counts()"])
+def test_row_counts_are_no_origins(code: str) -> None:
+    df = pd.DataFrame({"g": ["p", "q"]})
+    found = {(edge.column, edge.source, edge.subtype) for edge in clew.lineage(eval(code, {"df": df})).edges()}
+    assert found == {("g", "df", "IDENTITY"), (None, "df", "GROUP_BY")}
