@@ -69,7 +69,7 @@ class OriginPolicy:
 
 def _find_write_rejection(host: str, headers: Mapping[str, str]) -> HeaderRejection | None:
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    is_same_origin = origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    is_same_origin = origin is None or _origin_host(origin) == host.lower()
     # Behind a proxy that changes Host, only the browser knows the origin of the page.
     if site not in _TRUSTED_SITES or not (is_same_origin or site == _SAME_ORIGIN):
         return HeaderRejection(403, f"Writes from pages of other sites are not accepted (Origin: {origin}).")
@@ -80,6 +80,14 @@ def _find_write_rejection(host: str, headers: Mapping[str, str]) -> HeaderReject
         message = f"The content type {content_type!r} is not accepted. Send `Content-Type: application/json`."
         return HeaderRejection(415, message)
     return None
+
+
+def _origin_host(origin: str) -> str | None:
+    """Return host and port of an origin; None if it is malformed, such as `http://[`."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _has_body(headers: Mapping[str, str]) -> bool:

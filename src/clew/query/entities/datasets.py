@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -49,6 +49,7 @@ class ColumnSourceCache:
     def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
         self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
+        # By the canonical name.
         self._edge_sets: dict[Name, tuple[str, ...]] = {}
 
     def clear(self) -> None:
@@ -73,7 +74,7 @@ class ColumnSourceCache:
         """Return the edge sets that apply to datasets, without datasets that have none."""
         if len(self._edge_sets) > _MAX_CACHED:
             self._edge_sets.clear()
-        missing = {name: aliases for name, aliases in names.items() if name not in self._edge_sets}
+        missing = {aliases[0]: aliases for aliases in names.values() if aliases[0] not in self._edge_sets}
         if missing:
             owners = {alias: name for name, aliases in missing.items() for alias in aliases}
             assertions = latest_assertions(self._reader, list(owners))
@@ -82,7 +83,7 @@ class ColumnSourceCache:
                 owner = owners[assertion.dataset_namespace, assertion.dataset_name]
                 edge_sets[owner] |= {assertion.edge_set_id: None} if assertion.edge_set_id else {}
             self._edge_sets |= {name: tuple(ids) for name, ids in edge_sets.items()}
-        return {name: sets for name in names if (sets := self._edge_sets[name])}
+        return {name: sets for name, aliases in names.items() if (sets := self._edge_sets[aliases[0]])}
 
 
 def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
@@ -118,36 +119,80 @@ def load_datasets(
     column_sources: ColumnSourceCache | None = None,
 ) -> list[CatalogDataset]:
     """Load datasets, given with all their names, in the given order; unknown ones are left out."""
-    # Several of the datasets may be names of one dataset.
-    all_names = list(dict.fromkeys(alias for aliases in names.values() for alias in aliases))
+    # Several of the datasets may be names of one dataset, of which there may be thousands.
+    aliases_by_canonical = {aliases[0]: aliases for aliases in names.values()}
+    all_names = list(dict.fromkeys(alias for aliases in aliases_by_canonical.values() for alias in aliases))
     rows, facets = reader.datasets_of(all_names), reader.dataset_facets_of(all_names)
     io_facets = reader.io_facets_of(all_names)
+    shared_by_canonical = {
+        canonical: _combine_aliases(aliases, rows, facets, io_facets)
+        for canonical, aliases in aliases_by_canonical.items()
+    }
     columns = {} if column_sources is None else column_sources.get(names)
     if versions is not None:
         versions.load(names)
     datasets = []
     for name, aliases in names.items():
-        own_rows = [rows[alias] for alias in aliases if alias in rows]
-        if own_rows:
-            version_facets = _first_facets(facets, name, aliases)
+        shared = shared_by_canonical[aliases[0]]
+        if shared is not None:
+            version_facets = facets.get(name, shared.facets)
             current = None if versions is None else versions.current(name)
-            dataset = _dataset(name, aliases, own_rows, version_facets, annotations, columns.get(name, ()), current)
-            read, written = (
-                [facet for alias in aliases for facet in io_facets.get((kind, *alias), ())]
-                for kind in ("input", "output")
-            )
-            if read or written:
+            dataset = _dataset(name, aliases, shared, version_facets, annotations, columns.get(name, ()), current)
+            if shared.input_facets or shared.output_facets:
                 dataset = msgspec.structs.replace(
                     dataset,
-                    input_facets=_last_io_facets(reader, dataset, read),
-                    output_facets=_last_io_facets(reader, dataset, written),
+                    input_facets=_last_io_facets(reader, dataset, shared.input_facets),
+                    output_facets=_last_io_facets(reader, dataset, shared.output_facets),
                 )
             datasets.append(dataset)
     return datasets
 
 
+class _SharedState(NamedTuple):
+    """State that all names of a dataset share: its last record, its times and its facets."""
+
+    last: DatasetRecord
+    first_event_at: int
+    last_event_at: int
+    # Of the first name that has any.
+    facets: tuple[str | None, Facets]
+    input_facets: list[StoredFacet]
+    output_facets: list[StoredFacet]
+
+
+def _combine_aliases(
+    aliases: tuple[Name, ...],
+    rows: Mapping[Name, DatasetRecord],
+    facets: Mapping[Name, tuple[str | None, Facets]],
+    io_facets: Mapping[tuple[str, str, str], Sequence[StoredFacet]],
+) -> _SharedState | None:
+    """Combine the records of the names of a dataset; None if it is unknown."""
+    own_rows = [rows[alias] for alias in aliases if alias in rows]
+    if not own_rows:
+        return None
+    read, written = (
+        merge_facets(
+            (),
+            sorted(
+                (facet for alias in aliases for facet in io_facets.get((kind, *alias), ())),
+                key=attrgetter("event_time"),
+            ),
+            FacetOrder.EVENT_TIME,
+        )
+        for kind in ("input", "output")
+    )
+    return _SharedState(
+        max(own_rows, key=attrgetter("last_seq")),
+        min(row.first_event_at for row in own_rows),
+        max(row.last_event_at for row in own_rows),
+        _first_facets(facets, aliases),
+        read,
+        written,
+    )
+
+
 def _last_io_facets(reader: IndexReader, dataset: CatalogDataset, used: list[StoredFacet]) -> Facets:
-    """Return the last input or output facets, without those that the dataset has in a later or the same event."""
+    """Return the input or output facets, without those that the dataset has in a later or the same event."""
     if any(facet.name in dataset.facets for facet in used):
         own = [
             facet
@@ -156,15 +201,12 @@ def _last_io_facets(reader: IndexReader, dataset: CatalogDataset, used: list[Sto
         ]
         times = {facet.name: facet.event_time for facet in sorted(own, key=attrgetter("event_time"))}
         used = [facet for facet in used if facet.name not in times or facet.event_time > times[facet.name]]
-    last = merge_facets((), sorted(used, key=attrgetter("event_time")), FacetOrder.EVENT_TIME)
-    return {facet.name: Raw(facet.body) for facet in last if facet.body != DELETED}
+    return {facet.name: Raw(facet.body) for facet in used if facet.body != DELETED}
 
 
-def _first_facets(
-    facets: dict[Name, tuple[str | None, Facets]], name: Name, aliases: tuple[Name, ...]
-) -> tuple[str | None, Facets]:
-    """Return the version and facets of the requested name, or of the first name that has any."""
-    return facets.get(name) or next((facets[alias] for alias in aliases if alias in facets), (None, {}))
+def _first_facets(facets: Mapping[Name, tuple[str | None, Facets]], names: Iterable[Name]) -> tuple[str | None, Facets]:
+    """Return the version and facets of the first name that has any."""
+    return next((facets[name] for name in names if name in facets), (None, {}))
 
 
 def load_dataset_versions(
@@ -178,7 +220,7 @@ def load_dataset_versions(
     """Load versions of a dataset."""
     runs = load_runs(reader, [record.run_uuid for record in records if record.run_uuid is not None], versions)
     current = versions.current(name)
-    _, current_facets = _first_facets(reader.dataset_facets_of(aliases), name, aliases)
+    _, current_facets = _first_facets(reader.dataset_facets_of(aliases), (name, *aliases))
     keys = [("dataset", dataset_key(*name, record.producer_version)) for record in records]
     facets = reader.facets_of({key for key, record in zip(keys, records, strict=True) if record.producer_version})
     schemas = reader.schemas_of({record.schema_id for record in records if record.schema_id is not None})
@@ -233,20 +275,20 @@ def _source_name(facet: bytes) -> str | None:
 def _dataset(
     name: Name,
     aliases: tuple[Name, ...],
-    rows: list[DatasetRecord],
+    shared: _SharedState,
     version_facets: tuple[str | None, Facets],
     annotations: Annotations | None,
     columns: tuple[ColumnSources, ...],
     current: VersionRecord | None,
 ) -> CatalogDataset:
-    last = rows[0] if len(rows) == 1 else max(rows, key=attrgetter("last_seq"))
+    last = shared.last
     version, facets = version_facets
     tags = (annotations or NO_ANNOTATIONS).tags_on("dataset", name, facets)
     return CatalogDataset(
         *name,
         aliases,
-        from_epoch_micros(min([row.first_event_at for row in rows])),
-        from_epoch_micros(max([row.last_event_at for row in rows])),
+        from_epoch_micros(shared.first_event_at),
+        from_epoch_micros(shared.last_event_at),
         from_epoch_micros(last.written_at),
         last.lifecycle_state,
         bool(last.is_deleted),

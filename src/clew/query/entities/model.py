@@ -284,7 +284,7 @@ class VersionRecord(Struct, gc=False):
 
 
 class VersionCache:
-    """Cache of the versions of datasets, oldest first."""
+    """Cache of the versions of datasets, oldest first; all names of a dataset share them."""
 
     def __init__(self, reader: IndexReader, aliases: dict[Name, tuple[Name, ...]]) -> None:
         self._reader = reader
@@ -293,13 +293,14 @@ class VersionCache:
 
     def load(self, names: Iterable[Name]) -> None:
         """Load the versions of datasets in one batch."""
-        missing = {name for name in names if name not in self._cached}
+        all_aliases = map(self._aliases_of, names)
+        missing = {aliases[0]: aliases for aliases in all_aliases if aliases[0] not in self._cached}
         if not missing:
             return
         if len(self._cached) > _MAX_CACHED:
             self._cached.clear()
         versions: defaultdict[Name, list[VersionRecord]] = defaultdict(list)
-        owners = {alias: name for name in missing for alias in self._aliases.get(name, (name,))}
+        owners = {alias: name for name, aliases in missing.items() for alias in aliases}
         for write in self._reader.writes_of(list(owners)):
             versions[owners[write[:2]]].append(VersionRecord(write[:2], *write[2:]))
         for name in missing:
@@ -307,11 +308,15 @@ class VersionCache:
 
     def get(self, name: Name) -> list[VersionRecord]:
         """Return all versions of a dataset, oldest first."""
-        versions = self._cached.get(name)
+        canonical = self._aliases_of(name)[0]
+        versions = self._cached.get(canonical)
         if versions is None:
             self.load((name,))
-            versions = self._cached[name]
+            versions = self._cached[canonical]
         return versions
+
+    def _aliases_of(self, name: Name) -> tuple[Name, ...]:
+        return self._aliases.get(name, (name,))
 
     def current(self, name: Name) -> VersionRecord | None:
         """Return the latest version of a dataset."""
