@@ -23,7 +23,7 @@ PACKAGES = set(
     ).split()
 )
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "manager", "misc"}
-MAX_MODULES = 310
+MAX_MODULES = 325
 MAX_FILES_PER_FOLDER = 18
 MAX_LINES = 700
 MIN_MEDIAN_LINES = 140
