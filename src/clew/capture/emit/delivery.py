@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import http.client
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +16,9 @@ from msgspec import Struct
 from clew import __version__
 from clew.capture.diagnostics import warn_once
 from clew.capture.emit.files import DATAFRAME, LINEAGE, RUNTIME, SPARK, STATE_FOLDER, logs_in
+
+if TYPE_CHECKING:
+    import http.client
 
 _DEFAULT_PATH = "api/v1/lineage"
 _DEFAULT_TIMEOUT = 5.0
@@ -34,6 +36,9 @@ class DeliveryEndpoint(NamedTuple):
 
     def connection(self) -> http.client.HTTPConnection:
         """Create a connection, not opened yet."""
+        # Imports ssl and email, which the kernel does not need.
+        import http.client
+
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(parts.hostname or "localhost", parts.port, timeout=self.timeout)
@@ -199,10 +204,12 @@ class SpoolSender:
 
     def poll(self) -> bool:
         """Send pending events; return False if not all were accepted."""
+        from http.client import HTTPException
+
         try:
             for stream in _STREAMS:
                 self._send(stream)
-        except (UnreachableError, OSError, http.client.HTTPException):
+        except (UnreachableError, OSError, HTTPException):
             self._disconnect()
             return False
         finally:

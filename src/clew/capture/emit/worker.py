@@ -19,7 +19,6 @@ import msgspec
 
 from clew.capture.diagnostics import record_error, warn_once
 from clew.capture.emit.delivery import DeliveryEndpoint, SpoolSender, find_endpoint, pending_folders
-from clew.capture.emit.expander import EventExpander
 from clew.capture.emit.files import (
     CLOSED,
     STATE_FOLDER,
@@ -77,6 +76,9 @@ class _LogCursor:
     """Read position in one log, with its expander."""
 
     def __init__(self, path: Path) -> None:
+        # Not needed in the kernel.
+        from clew.capture.emit.expander import EventExpander
+
         self._path = path
         self._expander = EventExpander()
         self._position = 0

@@ -30,8 +30,6 @@ from clew.capture.backends.pandas.state import (
     provenance_or_empty,
     snapshot_frame,
 )
-from clew.capture.backends.sql_lineage import connection_database
-from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.emit.column_metrics import measure_file
 from clew.capture.introspection.bytecode import mapping_value_spans
 from clew.capture.introspection.read_tracking import columns_read_for, record_read
@@ -265,6 +263,10 @@ def _is_query(call: Call) -> bool:
 
 def _trace_read_query(call: Call) -> None:
     """Trace pd.read_sql(query, connection)."""
+    # Few notebooks read from databases.
+    from clew.capture.backends.sql_lineage import connection_database
+    from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
+
     text, connection = str(_path_argument(call, _SOURCE_NAMES)), call.argument(1, "con")
     database = connection_database(connection, text)
     query = StatementRecorder(call, "pandas", connection, database, {}).run(text)
@@ -277,6 +279,8 @@ def _trace_read_query(call: Call) -> None:
 def _source_datasets(call: Call) -> list[ExternalDataset]:
     source = _path_argument(call, _SOURCE_NAMES)
     if call.name.startswith("read_sql"):
+        from clew.capture.backends.sql_lineage import connection_database
+
         table = _qualify_table(
             str(source).strip(), call.argument(2, "schema") if call.name == "read_sql_table" else None
         )
