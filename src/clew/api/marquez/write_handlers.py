@@ -167,7 +167,6 @@ class WriteHandlers:
         event = IncomingEvent(Stream.OPENLINEAGE, LOG_SOURCE, annotation_event(annotations))
         self._store_event(event)
         self._pending.add(event_id(normalize_body(event.body)), annotations, end_position(self._log) - 1)
-        catalog.reset_annotations()
 
 
 def not_collecting(_: Catalog, __: MarquezRequest) -> NoReturn:
