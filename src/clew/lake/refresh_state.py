@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from zlib import crc32
 
 import msgspec
 from deltalake import DeltaTable
@@ -55,6 +56,12 @@ class RefreshState(Struct, frozen=True):
         )
 
 
+class _Checksum(Struct):
+    """Checksum of a stored state; None in files of the first versions."""
+
+    checksum: int | None = None
+
+
 def _last_position(table: DeltaTable) -> int:
     return max((position for (position,) in file_values(table, "max.seq") if position is not None), default=-1)
 
@@ -67,20 +74,30 @@ def read_refresh_state(lake: Lake) -> RefreshState | None:
         text = None
     if text is None or any(lake.table(name) is None for name in (*DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES)):
         return None
-    try:
-        state = msgspec.json.decode(text, type=RefreshState)
-    except msgspec.DecodeError:
-        return None
-    return state if state.format == _FORMAT and state.facet_order is lake.facet_order else None
+    state = _decode(text)
+    is_current = state is not None and state.format == _FORMAT and state.facet_order is lake.facet_order
+    return state if is_current else None
 
 
 def read_facet_order(root: LakeLocation) -> FacetOrder | None:
     """Return the facet order of the last refresh; None if it is unknown."""
     try:
         text = open_storage(root).read(_FILE)
-        return None if text is None else msgspec.json.decode(text, type=RefreshState).facet_order
-    except (OSError, msgspec.DecodeError):
+    except OSError:
         return None
+    state = None if text is None else _decode(text)
+    return None if state is None else state.facet_order
+
+
+def _decode(text: bytes) -> RefreshState | None:
+    """Decode a stored state; None if it is damaged."""
+    try:
+        state = msgspec.json.decode(text, type=RefreshState)
+        checksum = msgspec.json.decode(text, type=_Checksum).checksum
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    # A digit of a position may have changed.
+    return state if checksum in {None, crc32(msgspec.json.encode(state))} else None
 
 
 def has_underived_chunks(lake: Lake) -> bool:
@@ -91,7 +108,8 @@ def has_underived_chunks(lake: Lake) -> bool:
 
 def write_refresh_state(lake: Lake, state: RefreshState) -> None:
     """Record a complete refresh."""
-    lake.storage.replace(_FILE, msgspec.json.encode(state))
+    text = msgspec.json.encode(state)
+    lake.storage.replace(_FILE, b'%s,"checksum":%d}' % (text[:-1], crc32(text)))
 
 
 def reset_refresh_state(lake: Lake) -> None:

@@ -92,11 +92,11 @@ class WriteHandlers:
         self._pending = pending
         self._on_delete = on_delete
 
-    def put_tag(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    def put_tag(self, _: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /tags/{tag}`."""
         (name,) = request.path_args
         body = parse_body(request, TagBody) if request.body.strip() not in {b"", b"null"} else TagBody()
-        self._record(catalog, ("tag", name), TagDescription(body.description))
+        self._record(("tag", name), TagDescription(body.description))
         return json_response(TagDefinition(name, body.description))
 
     def put_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -115,7 +115,7 @@ class WriteHandlers:
         owner = current.owner if body.owner_name is UNSET else body.owner_name
         description = current.description if body.description is UNSET else body.description
         annotation = NamespaceAnnotation(owner, description, current.created_at, now)
-        self._record(catalog, ("namespace", name), annotation)
+        self._record(("namespace", name), annotation)
         self._unhide(catalog, "namespace", name)
         return json_response(require_namespace(catalog, name))
 
@@ -126,20 +126,20 @@ class WriteHandlers:
         current = catalog.annotations.sources().get(name)
         created_at = now if current is None else current.created_at
         annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description, created_at, now)
-        self._record(catalog, ("source", name), annotation)
+        self._record(("source", name), annotation)
         return json_response(DataSource(annotation.type, name, created_at, now, annotation.url, annotation.description))
 
     def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}`."""
         (name,) = request.path_args
         require_namespace(catalog, name)
-        self._record(catalog, ("hidden", "namespace", name), SoftDelete())
+        self._record(("hidden", "namespace", name), SoftDelete())
         return json_response(require_namespace(catalog, name))
 
     def delete(self, catalog: Catalog, request: MarquezRequest, *, kind: EntityKind) -> MarquezResponse:
         """`DELETE` of a job or dataset."""
         response = _entity_response(catalog, request, kind)
-        self._record(catalog, ("hidden", kind, *request.entity_name), SoftDelete())
+        self._record(("hidden", kind, *request.entity_name), SoftDelete())
         self._on_delete(kind, *request.entity_name)
         return response
 
@@ -162,18 +162,17 @@ class WriteHandlers:
         name = request.entity_name
         current: TagAnnotation = catalog.annotations.tag_annotation(kind, *name)
         updated = current.with_tag(tagged) if is_set else current.without_tag(tagged)
-        self._record(catalog, ("tags", kind, *name), updated)
+        self._record(("tags", kind, *name), updated)
 
     def _unhide(self, catalog: Catalog, *identity: str) -> None:
         if catalog.annotations.hidden_namespace(identity[1]) is not None:
-            self._record(catalog, ("hidden", *identity), SoftDelete(is_hidden=False))
+            self._record(("hidden", *identity), SoftDelete(is_hidden=False))
 
-    def _record(self, catalog: Catalog, identity: tuple[str, ...], annotation: Struct) -> None:
+    def _record(self, identity: tuple[str, ...], annotation: Struct) -> None:
         annotations = [(annotation_key(*identity), annotation_body(annotation))]
         event = IncomingEvent(Stream.OPENLINEAGE, LOG_SOURCE, annotation_event(annotations))
         self._store_event(event)
         self._pending.add(event_id(normalize_body(event.body)), annotations, end_position(self._log) - 1)
-        catalog.reset_annotations()
 
 
 def not_collecting(_: Catalog, __: MarquezRequest) -> NoReturn:

@@ -194,17 +194,24 @@ class UnindexedAnnotations:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: list[tuple[str, tuple[tuple[str, bytes, int], ...]]] = []
+        self._version = 0
 
     def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]], position: int) -> None:
         """Add the annotations of a stored event; later events have a greater position in the log."""
         with self._lock:
             self._entries.append((event_id, tuple((key, body, position) for key, body in annotations)))
+            self._version += 1
 
     def not_in(self, reader: IndexReader) -> list[tuple[str, bytes, int]]:
         """Return the annotations that an index does not have yet, oldest first, and drop the others."""
         with self._lock:
             self._entries = [entry for entry in self._entries if not reader.has_event(entry[0])]
             return [annotation for _, annotations in self._entries for annotation in annotations]
+
+    @property
+    def version(self) -> int:
+        """Number of events that were added."""
+        return self._version
 
     @property
     def is_empty(self) -> bool:
@@ -229,6 +236,7 @@ class Catalog:
         self._data_version: object = None
         self._identity: str | None = None
         self._annotations: Annotations | None = None
+        self._unindexed_version = 0
 
     def refresh(self) -> None:
         """Reset the caches if the index has changed."""
@@ -249,14 +257,12 @@ class Catalog:
     @property
     def annotations(self) -> Annotations:
         """User annotations, including those not yet in the index."""
-        if self._annotations is None or not self._unindexed.is_empty:
+        version = self._unindexed.version
+        if self._annotations is None or version != self._unindexed_version:
+            self._unindexed_version = version
             stored = self.reader.stored_facets("dataset", ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None)
             self._annotations = Annotations(stored, self._unindexed.not_in(self.reader), self.reader.mask)
         return self._annotations
-
-    def reset_annotations(self) -> None:
-        """Read the annotations again after one was added."""
-        self._annotations = None
 
     def namespaces(self) -> list[Namespace]:
         """Return all namespaces by name, including hidden ones."""

@@ -12,6 +12,8 @@ from tests.unit.api.marquez.conftest import Shop, dataset, event
 from clew.api.marquez import read_handlers
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import LogWriter
+from clew.query.entities import catalog
+from clew.query.entities.annotations import Annotations
 
 ORDERS = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets/public.orders"
 LOAD = "/namespaces/shop/jobs/daily.load"
@@ -35,6 +37,25 @@ def test_tags_a_dataset_a_field_and_a_job(shop: Shop) -> None:
     assert [document["fields"][1]["tags"] for document in responses_over_time(shop, ORDERS)] == [["MONEY"]] * 3
     assert [document["tags"] for document in responses_over_time(shop, LOAD)] == [["nightly run"]] * 3
     assert [tag["name"] for tag in shop.get("/tags")["tags"]] == ["MONEY", "PII", "nightly run"]
+
+
+def test_unindexed_changes_are_read_once_per_request(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+
+    def read_annotations(*args: Any) -> Annotations:
+        reads.append(args)
+        return Annotations(*args)
+
+    monkeypatch.setattr(catalog, "Annotations", read_annotations)
+    for number in range(20):
+        reads.clear()
+        shop.request("PUT", f"/namespaces/n{number}", body={"ownerName": "me"})
+        assert len(reads) <= 2
+    assert len(shop.get("/namespaces")["namespaces"]) > 20
+    reads.clear()
+    assert {"n0", "n19"} <= {namespace["name"] for namespace in shop.get("/namespaces")["namespaces"]}
+    # The changes are those of the previous request.
+    assert reads == []
 
 
 def test_removes_a_tag(shop: Shop) -> None:
