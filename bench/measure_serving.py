@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from random import Random
 from statistics import median
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 from bench import generate
 from bench.figures import Report
-from bench.http_load import Server, measure_latencies, p95, run_server, send_all
+from bench.http_load import Server, measure_latencies, measure_own_writes, p95, run_server, send_all
 from bench.logs import SEED, to_incoming
 from bench.marquez_tables import (
     DATASET_FACETS_QUERY,
@@ -45,6 +46,8 @@ _HOT_DATASET = {"namespace": "s3://lake", "name": "hot.calendar", "facets": {"sc
 _EVENTS_PER_BATCH = 2_000
 _CLIENTS = 16
 _REQUESTS = 8_000
+# About those that a pipeline has not indexed yet, at 200 events per second.
+_OWN_WRITES = 300
 
 Name = tuple[str, str]
 
@@ -63,6 +66,9 @@ def main() -> None:
                 compare(report, catalog, postgres, bodies, runs)
         with run_server(home.root) as server:
             measure_http(report, server, runs, jobs, datasets)
+        with run_server(home.root, "--collect") as server:
+            server.wait_until_idle()
+            measure_reads_of_own_writes(report, server)
 
 
 def make_bodies(count: int) -> Iterator[bytes]:
@@ -207,6 +213,25 @@ def measure_http(report: Report, server: Server, runs: list[str], jobs: list[Nam
         report.check_min(f"{label}, requests per second of one worker’s CPU", len(requests) / cpu, 5_000)
     memory = measure_memory(server.pid)
     report.log(f"memory of the server: {memory.pss >> 20} MB")
+
+
+def measure_reads_of_own_writes(report: Report, server: Server) -> None:
+    """Measure reads of what was written last. No pipeline runs, so that the number of unindexed events grows."""
+    bodies = list(islice(generate.generate_events(10 * _OWN_WRITES, SEED + 1), _OWN_WRITES))
+    times = measure_own_writes(server.port, bodies, [list(own_paths(body)) for body in bodies])
+    label = "a run, job or dataset after its event was acknowledged, p95 over HTTP"
+    report.log(f"{label}: median {median(times):.1f} ms, with up to {_OWN_WRITES} unindexed events")
+    report.check_max(label, p95(times), 100, " ms")
+
+
+def own_paths(body: bytes) -> Iterator[str]:
+    """Yield the paths of the run, the job and an output of an event."""
+    event = msgspec.json.decode(body)
+    job = event["job"]
+    yield f"/api/v1/jobs/runs/{event['run']['runId']}"
+    yield f"/api/v1/namespaces/{quote(job['namespace'], safe='')}/jobs/{quote(job['name'], safe='')}"
+    for output in event["outputs"][:1]:
+        yield f"/api/v1/namespaces/{quote(output['namespace'], safe='')}/datasets/{quote(output['name'], safe='')}"
 
 
 if __name__ == "__main__":
