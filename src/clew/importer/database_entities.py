@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clew.importer.entities import DatasetId, EntityDocuments, PutRun, SchemaColumn, Storage
+from clew.importer.entities import DatasetId, DatasetStorage, EntityDocuments, PutRun, SchemaColumn
 from clew.importer.marquez_database import Connection, Schema
 from clew.query.entities.aliases import JobAlias, VersionAlias
 
@@ -142,7 +142,7 @@ class _EntityReader:
                 namespace,
                 name,
                 created_at,
-                storage=Storage(*storage),
+                storage=DatasetStorage(*storage),
                 description=description,
                 fields=[SchemaColumn(*row) for row in fields],
             )

@@ -52,7 +52,7 @@ class SchemaColumn(Struct, frozen=True):
     description: str | None = None
 
 
-class Storage(Struct, frozen=True):
+class DatasetStorage(Struct, frozen=True):
     """Type of a dataset as Marquez names it, its name in the source, and the source with its URL."""
 
     kind: str
@@ -140,7 +140,7 @@ class EntityDocuments:
         name: str,
         created_at: str,
         *,
-        storage: Storage | None = None,
+        storage: DatasetStorage | None = None,
         description: str | None = None,
         fields: Sequence[SchemaColumn] = (),
     ) -> None:
@@ -201,7 +201,7 @@ def _documentation(description: str | None, schema: str) -> dict[str, Any]:
     return {"documentation": _facet(schema, description=description)} if description else {}
 
 
-def _storage_facets(storage: Storage, name: str) -> dict[str, Any]:
+def _storage_facets(storage: DatasetStorage, name: str) -> dict[str, Any]:
     facets = {}
     if storage.source not in {None, _DEFAULT_SOURCE}:
         facets["dataSource"] = _facet("DatasourceDatasetFacet", name=storage.source, uri=storage.url or "")

@@ -22,7 +22,7 @@ from clew.eventlog.segments import UNKNOWN_TIME
 from clew.eventlog.writer import IncomingEvent, LogEntry
 from clew.events.ids import event_id
 from clew.events.streams import Stream
-from clew.importer.entities import EntityDocuments, SchemaColumn, Storage
+from clew.importer.entities import DatasetStorage, EntityDocuments, SchemaColumn
 from clew.importer.marquez_database import ReadPosition
 from clew.importer.state import ImportState
 from clew.query.entities.aliases import JobAlias, VersionAlias
@@ -288,7 +288,7 @@ def _add_dataset(
             namespace,
             name,
             dataset["createdAt"],
-            storage=Storage(
+            storage=DatasetStorage(
                 dataset.get("type") or "", dataset.get("physicalName") or name, source, urls.get(str(source))
             ),
             description=dataset.get("description"),
