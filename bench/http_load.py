@@ -49,10 +49,10 @@ class Server:
 
 
 @contextmanager
-def run_server(home: Path) -> Iterator[Server]:
+def run_server(home: Path, *options: str) -> Iterator[Server]:
     """Run `clew serve`; it counts as started with its first response."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "clew", "serve", "--port", "0", "--home", str(home)]
+    command = [sys.executable, "-m", "clew", "serve", "--port", "0", "--home", str(home), *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         match = re.search(r":(\d+)/", process.stderr.readline() if process.stderr else "")
         if match is None:
@@ -79,6 +79,22 @@ def measure_latencies(port: int, paths: Sequence[str], count: int) -> list[float
         if response.status != http.HTTPStatus.OK:
             message = f"{path}: {response.status}"
             raise RuntimeError(message)
+    connection.close()
+    return latencies
+
+
+def measure_own_writes(port: int, bodies: Sequence[bytes], paths: Sequence[Sequence[str]]) -> list[float]:
+    """Post events, and measure the milliseconds of reading the paths of each event after its acknowledgement."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    latencies = []
+    for body, own_paths in zip(bodies, paths, strict=True):
+        connection.request("POST", "/api/v1/lineage", body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        if response.status != http.HTTPStatus.CREATED:
+            message = f"POST: {response.status}"
+            raise RuntimeError(message)
+        latencies += measure_latencies(port, own_paths, len(own_paths))
     connection.close()
     return latencies
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from random import Random
 from statistics import median
 from typing import Any, LiteralString
@@ -20,7 +21,7 @@ import msgspec
 from bench import generate
 from bench.costs import TICKS_PER_SECOND, Cost
 from bench.figures import Baseline, Report
-from bench.http_load import Server, measure_latencies, p95, run_server, send_all
+from bench.http_load import Server, measure_latencies, measure_own_writes, p95, run_server, send_all
 from bench.logs import SEED, to_incoming
 from bench.marquez_tables import (
     COLUMN_LINEAGE_QUERY,
@@ -57,6 +58,8 @@ _EVENTS_PER_BATCH = 2_000
 _CLIENTS = 16
 _REQUESTS = 4_000
 _BASELINE_QUERIES = 3
+# About those that a pipeline has not indexed yet, at 200 events per second.
+_OWN_WRITES = 300
 
 Name = tuple[str, str]
 
@@ -78,6 +81,9 @@ def main() -> None:
         with run_server(home.root) as server:
             measure_latency(report, server, jobs, datasets, baselines)
             measure_throughput(report, server, runs, datasets)
+        with run_server(home.root, "--collect") as server:
+            server.wait_until_idle()
+            measure_reads_of_own_writes(report, server)
 
 
 def make_bodies(count: int) -> Iterator[bytes]:
@@ -279,6 +285,25 @@ def measure_rate(report: Report, server: Server, label: str, paths: Sequence[str
     cpu = max(server.cpu_seconds() - cpu, 1 / TICKS_PER_SECOND)
     report.log(f"{label}: {len(requests) / seconds:,.0f} requests per second, {_CLIENTS} clients on the same cores")
     return len(requests) / cpu
+
+
+def measure_reads_of_own_writes(report: Report, server: Server) -> None:
+    """Measure reads of what was written last. No pipeline runs, so that the number of unindexed events grows."""
+    bodies = list(islice(generate.generate_events(10 * _OWN_WRITES, SEED + 1), _OWN_WRITES))
+    times = measure_own_writes(server.port, bodies, [list(own_paths(body)) for body in bodies])
+    label = "a run, job or dataset after its event was acknowledged, p95 over HTTP"
+    report.log(f"{label}: median {median(times):.1f} ms, with up to {_OWN_WRITES} unindexed events")
+    report.check_max(label, p95(times), 100, " ms")
+
+
+def own_paths(body: bytes) -> Iterator[str]:
+    """Yield the paths of the run, the job and an output of an event."""
+    event = msgspec.json.decode(body)
+    job = event["job"]
+    yield f"/api/v1/jobs/runs/{event['run']['runId']}"
+    yield f"/api/v1/namespaces/{quote(job['namespace'], safe='')}/jobs/{quote(job['name'], safe='')}"
+    for output in event["outputs"][:1]:
+        yield f"/api/v1/namespaces/{quote(output['namespace'], safe='')}/datasets/{quote(output['name'], safe='')}"
 
 
 if __name__ == "__main__":

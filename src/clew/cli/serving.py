@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -136,7 +137,8 @@ def build_app(
     resources = QueryResources(home.index, home.lake)
     resources.preload()
     if revivals is not None:
-        revivals.load(resources)
+        # In the background, because a database may be unreachable.
+        threading.Thread(target=revivals.load, args=(resources,), name="clew-revivals", daemon=True).start()
     return _build_app(home, resources, store, routes, revivals)
 
 

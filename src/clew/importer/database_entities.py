@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clew.importer.entities import DatasetId, EntityDocuments, PutRun, SchemaColumn
+from clew.importer.entities import DatasetId, DatasetStorage, EntityDocuments, PutRun, SchemaColumn
 from clew.importer.marquez_database import Connection, Schema
 from clew.query.entities.aliases import JobAlias, VersionAlias
 
@@ -86,12 +86,12 @@ class _EntityReader:
         """Add jobs that neither an event nor a child names."""
         no_children = "parent_job_uuid" not in self._columns("jobs")
         query = f"""select j.uuid, j.namespace_name, j.name, {_TIME.format("j.created_at")}, j.description,
-                {self._optional("jobs", "j", "current_location")}
+                {self._optional("jobs", "j", "current_location")}, {self._optional("jobs", "j", "type")}
             from jobs j where {self._optional("jobs", "j", "symlink_target_uuid")} is null and not exists (
                 select 1 from lineage_events e
                 where e.job_namespace = j.namespace_name and e.job_name in (j.name, {self._simple_name}))
             {"" if no_children else "and not exists (select 1 from jobs c where c.parent_job_uuid = j.uuid)"}"""  # noqa: S608
-        for uuid, namespace, name, created_at, description, location in self._rows(
+        for uuid, namespace, name, created_at, description, location, kind in self._rows(
             query, jobs="uuid namespace_name name created_at description", lineage_events="job_name job_namespace"
         ):
             inputs, outputs = self._job_datasets(uuid)
@@ -99,6 +99,7 @@ class _EntityReader:
                 namespace,
                 name,
                 created_at,
+                kind=kind,
                 description=description,
                 location=location,
                 inputs=inputs,
@@ -118,14 +119,16 @@ class _EntityReader:
     def read_datasets(self) -> None:
         """Add datasets that no event has written, read or described."""
         named = [_NAMED_BY_EVENTS[table] for table in _NAMED_BY_EVENTS if table in self._schema]
-        query = f"""select d.uuid, d.namespace_name, d.name, {_TIME.format("d.created_at")}, d.description
-            from datasets d where not exists (
+        query = f"""select d.uuid, d.namespace_name, d.name, {_TIME.format("d.created_at")}, d.description,
+                d.type, d.physical_name, s.name, s.connection_url
+            from datasets d left join sources s on s.uuid = d.source_uuid where not exists (
                 select 1 from dataset_versions v join lineage_events e on e.run_uuid = v.run_uuid
                 where v.dataset_uuid = d.uuid)
             {"".join(f" and not exists ({query})" for query in named)}"""  # noqa: S608
-        for uuid, namespace, name, created_at, description in self._rows(
+        for uuid, namespace, name, created_at, description, *storage in self._rows(
             query,
-            datasets="uuid namespace_name name created_at description",
+            datasets="uuid namespace_name name created_at description type physical_name source_uuid",
+            sources="uuid name connection_url",
             dataset_versions="dataset_uuid run_uuid",
             lineage_events="run_uuid",
         ):
@@ -136,7 +139,12 @@ class _EntityReader:
                 dataset_fields="name type description dataset_uuid created_at",
             )
             self._documents.add_dataset(
-                namespace, name, created_at, description=description, fields=[SchemaColumn(*row) for row in fields]
+                namespace,
+                name,
+                created_at,
+                storage=DatasetStorage(*storage),
+                description=description,
+                fields=[SchemaColumn(*row) for row in fields],
             )
 
     def read_runs(self) -> None:

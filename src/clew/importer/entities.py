@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from clew.api.marquez.schemas import DATASET_FACET
 from clew.events.openlineage import parse_time
 from clew.query.entities.annotations import (
     NO_ANNOTATIONS,
@@ -32,6 +33,7 @@ _EVENT_SCHEMA: Final = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/"
 # Marquez sets it for each namespace that an event mentions.
 DEFAULT_OWNER: Final = "anonymous"
 _DEFAULT_SOURCE: Final = "default"
+_STREAM: Final = "STREAM"
 _ANNOTATIONS_PER_EVENT = 500
 _END_TYPES: Final = {"COMPLETED": "COMPLETE", "FAILED": "FAIL", "ABORTED": "ABORT"}
 
@@ -47,6 +49,15 @@ class SchemaColumn(Struct, frozen=True):
     name: str
     type: str | None = None
     description: str | None = None
+
+
+class DatasetStorage(Struct, frozen=True):
+    """Type of a dataset as Marquez names it, its name in the source, and the source with its URL."""
+
+    kind: str
+    physical_name: str
+    source: str | None = None
+    url: str | None = None
 
 
 class PutRun(Struct, frozen=True):
@@ -107,13 +118,16 @@ class EntityDocuments:
         name: str,
         created_at: str,
         *,
+        kind: str | None = None,
         description: str | None = None,
         location: str | None = None,
         inputs: Iterable[DatasetId] = (),
         outputs: Iterable[DatasetId] = (),
     ) -> None:
-        """Add a job without events."""
+        """Add a job without events; its kind is that of Marquez."""
         facets: dict[str, Any] = _documentation(description, "DocumentationJobFacet")
+        if kind == _STREAM:
+            facets["jobType"] = _facet("JobTypeJobFacet", processingType="STREAMING", integration="MARQUEZ")
         if location:
             facets["sourceCodeLocation"] = _facet("SourceCodeLocationJobFacet", type="", url=location)
         job = {"namespace": namespace, "name": name, "facets": facets}
@@ -125,11 +139,14 @@ class EntityDocuments:
         name: str,
         created_at: str,
         *,
+        storage: DatasetStorage | None = None,
         description: str | None = None,
         fields: Sequence[SchemaColumn] = (),
     ) -> None:
         """Add a dataset without events."""
         facets: dict[str, Any] = _documentation(description, "DocumentationDatasetFacet")
+        if storage is not None:
+            facets |= _storage_facets(storage, name)
         if fields:
             columns = [
                 {key: value for key, value in msgspec.structs.asdict(field).items() if value} for field in fields
@@ -176,6 +193,17 @@ def _batches(items: Sequence[tuple[str, bytes]]) -> Iterator[Sequence[tuple[str,
 
 def _documentation(description: str | None, schema: str) -> dict[str, Any]:
     return {"documentation": _facet(schema, description=description)} if description else {}
+
+
+def _storage_facets(storage: DatasetStorage, name: str) -> dict[str, Any]:
+    facets = {}
+    if storage.source not in {None, _DEFAULT_SOURCE}:
+        facets["dataSource"] = _facet("DatasourceDatasetFacet", name=storage.source, uri=storage.url or "")
+    if storage.kind == _STREAM or storage.physical_name != name:
+        url = f"{_EVENT_SCHEMA}DatasetFacet"
+        own = {"type": storage.kind, "physicalName": storage.physical_name}
+        facets[DATASET_FACET] = {"_producer": _PRODUCER, "_schemaURL": url, **own}
+    return facets
 
 
 def _facet(schema: str, **members: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from clew.eventlog.segments import UNKNOWN_TIME
 from clew.eventlog.writer import IncomingEvent, LogEntry
 from clew.events.ids import event_id
 from clew.events.streams import Stream
-from clew.importer.entities import EntityDocuments, SchemaColumn
+from clew.importer.entities import DatasetStorage, EntityDocuments, SchemaColumn
 from clew.importer.marquez_database import ReadPosition
 from clew.importer.state import ImportState
 from clew.query.entities.aliases import JobAlias, VersionAlias
@@ -225,8 +225,10 @@ def read_api_entities(
     aliases = ApiAliases([], [])
     for tag in server.documents("tags", "tags"):
         documents.add_tag(tag["name"], tag.get("description"))
+    urls: dict[str, str] = {}
     for source in server.documents("sources", "sources"):
         kind, url = source.get("type") or "", source.get("connectionUrl") or ""
+        urls[source["name"]] = url
         documents.add_source(source["name"], kind, url, source.get("description"), source.get("createdAt"))
     for namespace in server.namespaces():
         name = namespace["name"]
@@ -241,7 +243,7 @@ def read_api_entities(
         for job in found_jobs:
             _add_job(documents, job, jobs, aliases, is_first=is_first and job["name"] not in parents)
         for dataset in server.documents(f"{path}/datasets", "datasets"):
-            _add_dataset(documents, dataset, datasets, is_first=is_first)
+            _add_dataset(documents, dataset, datasets, urls, is_first=is_first)
             versions = f"{path}/datasets/{quote_path(dataset['name'])}/versions"
             _add_versions(server, versions, dataset, aliases)
     return aliases
@@ -262,6 +264,7 @@ def _add_job(
             namespace,
             event_name,
             job["createdAt"],
+            kind=job.get("type"),
             description=job.get("description"),
             location=job.get("location"),
             inputs=_names_of(job.get("inputs")),
@@ -269,7 +272,9 @@ def _add_job(
         )
 
 
-def _add_dataset(documents: EntityDocuments, dataset: Document, known: set[Name], *, is_first: bool) -> None:
+def _add_dataset(
+    documents: EntityDocuments, dataset: Document, known: set[Name], urls: Mapping[str, str], *, is_first: bool
+) -> None:
     namespace, name = dataset["namespace"], dataset["name"]
     fields = dataset.get("fields") or []
     tags = [(None, tag) for tag in dataset.get("tags") or []]
@@ -278,8 +283,17 @@ def _add_dataset(documents: EntityDocuments, dataset: Document, known: set[Name]
         documents.add_tags("dataset", namespace, name, tags)
     if is_first and (namespace, name) not in known:
         columns = [SchemaColumn(column["name"], column.get("type"), column.get("description")) for column in fields]
-        description = dataset.get("description")
-        documents.add_dataset(namespace, name, dataset["createdAt"], description=description, fields=columns)
+        source = dataset.get("sourceName")
+        documents.add_dataset(
+            namespace,
+            name,
+            dataset["createdAt"],
+            storage=DatasetStorage(
+                dataset.get("type") or "", dataset.get("physicalName") or name, source, urls.get(str(source))
+            ),
+            description=dataset.get("description"),
+            fields=columns,
+        )
 
 
 def _add_versions(server: MarquezServer, path: str, dataset: Mapping[str, Any], aliases: ApiAliases) -> None:

@@ -130,9 +130,9 @@ def read_schema(connection: Connection, url: DatabaseUrl) -> Schema:
     ).fetchall()
     schema = {table: frozenset(columns) for table, columns in rows}
     if EVENTS not in schema:
-        tables = ", ".join(sorted(schema)[:5]) or "no table"
+        tables = f"only {', '.join(sorted(schema)[:5])}" if schema else "and no other"
         hint = "Check the database name. Another schema is selected with ?options=-csearch_path%3Dname."
-        raise UsageError(f"{url} is not a database of Marquez: it has no table {EVENTS}, but {tables}.", hint=hint)
+        raise UsageError(f"{url} is not a database of Marquez: it has no table {EVENTS}, {tables}.", hint=hint)
     missing = sorted({"event", _OCCURRED} - schema[EVENTS])
     if missing:
         message = f"The table {EVENTS} of {url} has no column {', '.join(missing)}: its version is not supported."

@@ -98,10 +98,28 @@ def test_entities_without_events(marquez: MarquezDatabase) -> None:
     (added,) = [event["dataset"] for event in found if event.get("dataset", {}).get("name") == "manual"]
     assert added["facets"]["documentation"]["description"] == "mine"
     assert added["facets"]["schema"]["fields"] == fields
+    assert set(added["facets"]) == {"documentation", "schema"}
     runs = [(event["run"]["runId"], event["eventType"]) for event in found if "run" in event]
     manual = str(row_id("manual run"))
     assert sorted(runs) == sorted([(manual, "START"), (manual, "FAIL"), (str(row_id("new run")), "OTHER")])
     assert read(marquez).events == read(marquez).events
+
+
+def test_streams_and_sources_of_entities_without_events(marquez: MarquezDatabase) -> None:
+    source = row_id("kafka")
+    marquez.execute(
+        "insert into sources values (%s, 'KAFKA', now(), now(), 'kafka', 'kafka://broker:9092', null)", source
+    )
+    with marquez.connect() as connection:
+        marquez.add_dataset(connection, {"namespace": "db", "name": "clicks"})
+        marquez.add_job(connection, ("jobs", "follow"))
+    marquez.execute("update datasets set type = 'STREAM', physical_name = 'topic', source_uuid = %s", source)
+    marquez.execute("update jobs set type = 'STREAM'")
+    job, dataset = (event.get("job") or event["dataset"] for event in events(read(marquez)))
+    assert job["facets"]["jobType"]["processingType"] == "STREAMING"
+    facets = dataset["facets"]
+    assert (facets["dataSource"]["name"], facets["dataSource"]["uri"]) == ("kafka", "kafka://broker:9092")
+    assert facets["clew_marquezDataset"].items() >= {"type": "STREAM", "physicalName": "topic"}.items()
 
 
 def test_former_addresses(current: MarquezDatabase) -> None:

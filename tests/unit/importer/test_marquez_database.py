@@ -91,7 +91,10 @@ def test_the_url_of_jdbc_is_accepted() -> None:
 def test_a_database_without_events_is_rejected(postgres: str) -> None:
     url = DatabaseUrl(create_database(postgres), Path())
     with connect_marquez(url) as connection:
-        with pytest.raises(UsageError, match="is not a database of Marquez: it has no table lineage_events"):
+        with pytest.raises(UsageError, match="it has no table lineage_events, and no other"):
+            read_schema(connection, url)
+        connection.execute("create table orders (id int)")
+        with pytest.raises(UsageError, match="it has no table lineage_events, only orders"):
             read_schema(connection, url)
         connection.execute("create table lineage_events (payload text)")
         with pytest.raises(ClewError, match="has no column event, event_time: its version is not supported"):

@@ -5,8 +5,10 @@ New events show an entity again by their position in the log. A known event is s
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
+from threading import Lock
 
 from clew.api.marquez.write_handlers import LOG_SOURCE
 from clew.errors import ClewError
@@ -22,31 +24,37 @@ from clew.query.entities.unindexed import EntityReference, event_references
 
 
 class Revivals:
-    """The deleted jobs and datasets, and the annotations that show them again."""
+    """The deleted jobs and datasets, and the annotations that show them again.
+
+    Requests add to them in threads, and the event loop reads them.
+    """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._deleted: dict[EntityReference, bytes] = {}
         self._pending = UnindexedAnnotations()
 
     def load(self, resources: QueryResources) -> None:
         """Read the deleted jobs and datasets of an index, if there is one."""
         self._pending = resources.unindexed_annotations
-        with suppress(ClewError), resources.catalog() as catalog:
+        with suppress(ClewError, sqlite3.Error), resources.catalog() as catalog:
             for reference in catalog.annotations.deleted():
                 self.add(*reference)
 
     def add(self, kind: str, namespace: str, name: str) -> None:
         """Add a deleted job or dataset."""
         reference: EntityReference = ("job", namespace, name) if kind == "job" else ("dataset", namespace, name)
-        self._deleted[reference] = name.encode()
+        with self._lock:
+            self._deleted[reference] = name.encode()
 
     def annotations_for(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
         """Return the annotations to store with the entries of events; none is the usual case, and costs nothing."""
         if not self._deleted:
             return []
-        named = {reference for entry in entries for reference in self._named_in(entry)}
-        for reference in named:
-            self._deleted.pop(reference, None)
+        with self._lock:
+            named = {reference for entry in entries for reference in self._named_in(entry)}
+            for reference in named:
+                del self._deleted[reference]
         if not named:
             return []
         annotations = [
