@@ -12,6 +12,14 @@ import pytest
 from clew.pipeline.spark.session import defer_keyboard_interrupt
 
 
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    """Set Python's handler: a shell lets its background processes ignore SIGINT."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
 def test_defers_ctrl_c_to_the_end() -> None:
     completed: list[str] = []
     with pytest.raises(KeyboardInterrupt):
