@@ -13,6 +13,7 @@ from msgspec import Struct
 # More than this many cores of other processes distort wall times.
 _MAX_OTHER_LOAD = 0.15
 _MAX_PLOTTED_MARGIN = 100.0
+MAX_MINUTES = 40
 _NAME = "report"
 _SMALL_RUN = " This is a run of {:,} events; the targets are set for {:,}."
 
@@ -80,7 +81,7 @@ ratio of CPU times where the figure compares wall times: the load of the machine
 ## Runs
 
 “Other load” is the mean number of cores that processes outside the benchmark kept busy. Above {_MAX_OTHER_LOAD} cores,
-wall times are distorted; ratios of CPU times hardly are.
+wall times are distorted; ratios of CPU times hardly are. A full run should take less than {MAX_MINUTES} minutes.
 
 {_format_runs(report.runs)}
 """

@@ -13,11 +13,11 @@ from clew.pipeline.spark.session import defer_keyboard_interrupt
 
 
 @pytest.fixture(autouse=True)
-def python_sigint_handler() -> Iterator[None]:
-    """Set Python's handler: a shell starts background processes with SIGINT ignored."""
-    with restored_sigint_handler():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        yield
+def default_handler() -> Iterator[None]:
+    """Set Python's handler: a shell lets its background processes ignore SIGINT."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 def test_defers_ctrl_c_to_the_end() -> None:
