@@ -9,8 +9,9 @@ from typing import Any
 from tests.reference.events import Event, Facets, in_merge_order, is_deleted, parse_json, string_at
 from tests.reference.lineage import Row, object_items
 
-# Names of the first notebook format.
+# Names of the first notebook format and of early OpenLineage clients.
 ALIASES = {
+    "parentRun": "parent",
     "marimoExecution": "marimo_execution",
     "performance": "marimo_performance",
     "columnMetrics": "dataQualityMetrics",

@@ -29,6 +29,12 @@ def get_run_facets(event: Event) -> Facets:
     return event.run_facets
 
 
+def get_parent_facets(event: Event) -> Facets:
+    """Return the `parent` facet, which early clients named `parentRun`."""
+    name = "parent" if "parent" in event.run_facets else "parentRun"
+    return {"parent": event.run_facets[name]} if name in event.run_facets else {}
+
+
 def get_job_facets(event: Event) -> Facets:
     return event.job_facets
 
@@ -60,7 +66,7 @@ def run_row(name: str, own_events: list[Event], run_uses: list[DatasetUse]) -> R
     state_event = max(own_events, key=lambda event: (RANKS.get(event.kind, 0), event.at, event.seq))
     job_events = [event for event in own_events if event.job]
     job = job_events[0].job if job_events else None
-    parent_seq, parent = last_facet(own_events, get_run_facets, "parent")
+    parent_seq, parent = last_facet(own_events, get_parent_facets, "parent")
     nominal_seq, nominal = last_facet(own_events, get_run_facets, "nominalTime")
     error_seq, error = last_facet(own_events, get_run_facets, "errorMessage")
     location_seq, location = last_facet(job_events, get_job_facets, "sourceCodeLocation")
@@ -104,7 +110,7 @@ def run_row(name: str, own_events: list[Event], run_uses: list[DatasetUse]) -> R
 
 def named_ancestors(event: Event) -> list[tuple[str, Name | None]]:
     """Return the runs named as parent and root, each with its job if the name is complete."""
-    _, parent = last_facet([event] if event.run else [], get_run_facets, "parent")
+    _, parent = last_facet([event] if event.run else [], get_parent_facets, "parent")
     result = []
     for value in (parent, parent.get("root") if isinstance(parent, dict) else None):
         name, job = (

@@ -22,7 +22,6 @@ from clew.lake.history import (
     recent_rejections,
 )
 from clew.lake.manifest import check_integrity
-from clew.lake.schemas import EVENT_GRAIN_TABLES, REJECTED_EVENTS
 from clew.lake.storage import open_storage
 from clew.pipeline.checkpoint import (
     BatchRecord,
@@ -37,6 +36,9 @@ from clew.pipeline.spark.application import SparkApplication, read_application
 from clew.pipeline.supervisor import SupervisorState, read_supervisor_state
 
 _MAX_SHOWN = 5
+_REJECTED = "rejected_events"
+# Tables with one row per event. Not from `lake.schemas`, which imports pyarrow.
+_EVENT_TABLES = ("lineage_events", "runtime_events", "dataframe_events", _REJECTED)
 
 
 class RejectionSummary(Struct, frozen=True):
@@ -93,7 +95,7 @@ def read_status(home: DataDir) -> PipelineStatus:
     check_integrity(home.lake)
     index, unresolved = _read_index(home.index)
     after_index = 0 if index is None or index.seq is None else next_position(home.log, index.seq)
-    rejected = open_storage(home.lake).open_table(REJECTED_EVENTS.name).count()
+    rejected = open_storage(home.lake).open_table(_REJECTED).count()
     # The index lacks trailing duplicates; the checkpoint may have been deleted.
     checkpoint = Checkpoint(home.checkpoint)
     position = max(after_index, checkpoint.committed_offset)
@@ -105,7 +107,7 @@ def read_status(home: DataDir) -> PipelineStatus:
         unread_stream_bytes=pending_stream_bytes(home.streams, home.log),
         index=index,
         batches=_with_durations(
-            recent_batches(home.lake, EVENT_GRAIN_TABLES, _MAX_SHOWN), read_batch_records(home.checkpoint)
+            recent_batches(home.lake, _EVENT_TABLES, _MAX_SHOWN), read_batch_records(home.checkpoint)
         ),
         rejected=RejectionSummary(
             rejected,

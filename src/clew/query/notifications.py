@@ -120,7 +120,8 @@ def list_declared_schema_changes(index: IndexReader) -> list[str]:
 def _failed_run(run: RunRecord) -> Notification:
     job = None if run.job_name is None else Node("job", run.job_namespace or "", run.job_name)
     verb = "was aborted" if run.state == "ABORTED" else "failed"
-    error = "" if not run.error_message else f": {shorten(run.error_message.strip().splitlines()[0], _MAX_ERROR_CHARS)}"
+    first_line = next(iter((run.error_message or "").strip().splitlines()), "")
+    error = f": {shorten(first_line, _MAX_ERROR_CHARS)}" if first_line else ""
     return Notification(
         key_uuid("failed-run", run.run_uuid),
         "failed-run",

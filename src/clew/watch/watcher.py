@@ -119,7 +119,7 @@ class Watcher:
             self.last_error = None
         except (ClewError, sqlite3.Error, OSError) as error:
             self._close_resources()
-            self.last_error = str(error).splitlines()[0]
+            self.last_error = next(iter(str(error).splitlines()), type(error).__name__)
             self._warn_once(f"Cannot read the index: {self.last_error} It is tried again.")
         return time.monotonic() - started
 

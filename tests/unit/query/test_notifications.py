@@ -70,6 +70,12 @@ def test_failed_runs(kind: str, verb: str, state: str, scenario: Any, resources:
     assert found.job.id == "job:jobs:load"
 
 
+@pytest.mark.parametrize("message", ["", " \n ", "\n"])
+def test_a_failed_run_with_a_blank_error(message: str, scenario: Any, resources: QueryResources) -> None:
+    scenario.run("load", kind="FAIL", run_facets={"errorMessage": {"message": message, "programmingLanguage": "SQL"}})
+    assert texts(find(scenario, resources)) == ["Run failed: jobs:load"]
+
+
 def test_only_changes_after_the_position_are_found(scenario: Any, resources: QueryResources) -> None:
     scenario.run("first", kind="FAIL")
     scenario.run("second", kind="FAIL")
