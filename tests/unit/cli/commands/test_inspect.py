@@ -46,6 +46,7 @@ def test_config_shows_values_and_sources(tmp_path: Path, monkeypatch: pytest.Mon
         "index": ("postgresql://me@db/clew", "CLEW_INDEX"),
         "invalid_events": ("reject", "default"),
         "java": ("system", "CLEW_JAVA"),
+        "kafka_config": (None, "default"),
         "master": ("local[1]", "flag"),
         "metrics": ("all", "default"),
         "spec": (None, "default"),
