@@ -41,6 +41,7 @@ from clew.index.writer import IndexWriter
 _EVENTS = 20_000
 _EVENTS_PER_BATCH = 2_000
 _QUERY_COUNT = 1_000
+_NEWEST_RUNS = "select run_uuid from runs limit 25"
 # Servers of the API.
 _READERS = (0, 1, 4)
 
@@ -137,7 +138,7 @@ def query_until(location: DatabaseUrl, stop: EventType, counts: Queue[int]) -> N
     count = 0
     with IndexReader(location) as index:
         while not stop.is_set():
-            runs = [str(row["run_uuid"]) for row in index.top_level_runs(0, 25)]
+            runs = [str(row["run_uuid"]) for row in index.query(_NEWEST_RUNS)]
             for query in QUERIES.values():
                 query(index, runs[count % len(runs)])
                 count += 1
