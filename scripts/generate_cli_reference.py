@@ -55,7 +55,7 @@ spec = "openlineage/spec"               # OpenLineage JSON Schemas
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "CLEW_HOME": "Data directory. Flag: `--home`.",
-    "CLEW_LAKE": "Lake directory or URL (`s3://bucket/prefix`). Flag: `--lake`. Default: `lake` in the data directory.",
+    "CLEW_LAKE": "Lake directory or [URL](lake-on-s3.md). Flag: `--lake`. Default: `lake` in the data directory.",
     "CLEW_INDEX": "`postgresql://` URL of the index. Flag: `--index`. Default: `index.sqlite` in the data directory.",
     "CLEW_MASTER": "Spark master URL. Flag: `--master`. Default: `local[2]`.",
     "CLEW_JAVA": "Java that Spark uses: `auto` (default; the system Java if it is version 17 or newer, else the "
@@ -79,10 +79,15 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "CLEW_WEBHOOK_SECRET": "Secret that signs webhooks. Flag: `--webhook-secret-file`.",
     "CLEW_DELIVERY_SECONDS": "How long the capture worker retries delivery after the session ended. Default: 300.",
 }
-# Read by the S3 and OpenLineage clients.
+# Read by the clients of object stores and of OpenLineage.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`, "
-    "`AWS_ALLOW_HTTP`": "Access to a [lake on S3](lake-on-s3.md).",
+    "`AWS_ALLOW_HTTP`": "Access to a [lake on S3](lake-on-s3.md#s3).",
+    "`GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SKIP_SIGNATURE`": (
+        "Access to a [lake in Google Cloud](lake-on-s3.md#google-cloud-storage)."
+    ),
+    "`AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, `AZURE_CLIENT_ID`, "
+    "`AZURE_CLIENT_SECRET`, `AZURE_TENANT_ID`": "Access to a [lake in Azure](lake-on-s3.md#azure).",
     "`OPENLINEAGE_URL`, `OPENLINEAGE_ENDPOINT`, `OPENLINEAGE_API_KEY`, `OPENLINEAGE_CONFIG`, "
     "`OPENLINEAGE_DISABLED`": "Where capture [sends events](capture.md#send-events-to-a-server).",
 }

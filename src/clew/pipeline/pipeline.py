@@ -247,7 +247,8 @@ def open_pipeline(  # noqa: PLR0913
             source.prepare_checkpoint(home, lake, on_progress)
         must_rebuild = rebuild or checkpoint.must_reindex or _index_is_missing(home, lake)
         on_progress("Starting Spark")
-        session = get_session(home, spark, master=master, conf=conf, needs_log=True, on_progress=on_progress)
+        needs_log = (source or LOG) is LOG and not checkpoint.topic
+        session = get_session(home, spark, master=master, conf=conf, needs_log=needs_log, on_progress=on_progress)
         if must_rebuild:
             with acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
                 rebuild_index(session, lake, home.index, on_progress)

@@ -215,6 +215,9 @@ class SearchIndex:
     def _query(
         self, index: IndexReader, words: Sequence[str], run: Callable[[sqlite3.Connection], T]
     ) -> tuple[T, bool]:
+        if not self._path.exists():
+            # The file was deleted meanwhile.
+            self._version = None
         # A long refresh continues in the background.
         is_complete = self._version == index.version()
         if not is_complete and self._refresh_seconds < _MAX_SYNC_REFRESH_SECONDS:

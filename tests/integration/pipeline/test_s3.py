@@ -85,6 +85,7 @@ def ingest_in_batches(home: DataDir, spark: SparkSession, *, is_derived: bool = 
     run_pipeline(home, spark, log_size(home.log) // BATCH_COUNT + 1, is_derived=is_derived)
 
 
+@pytest.mark.parametrize("bucket", ["moto", "s3mock", "azurite"], indirect=True)
 def test_rows_equal_those_of_a_local_lake(
     home: DataDir, spark: SparkSession, folder_lake: tuple[DataDir, TableRows], tmp_path: Path
 ) -> None:

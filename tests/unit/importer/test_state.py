@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clew.data_dir import DataDir
 from clew.importer.marquez_database import EventPlan, ReadPosition, RowRange
-from clew.importer.state import ImportState, imports_folder
+from clew.importer.state import ImportState, erase_from_states, imports_folder
 
 PLAN = EventPlan((), "2024-01-02 00:00:00+00")
 
@@ -38,3 +38,12 @@ def test_annotations_and_events_are_new_once() -> None:
     assert state.new_annotations({"a": b"2", "b": b"1"}) == [("a", b"2")]
     assert state.new_events([b"x"]) == [b"x"]
     assert state.new_events([b"x", b"y"]) == [b"y"]
+
+
+def test_annotations_of_erased_entities_are_deleted(tmp_path: Path) -> None:
+    home = DataDir(tmp_path)
+    assert erase_from_states(home, lambda _: True) == 0
+    state = ImportState("marquez", annotations={"secret": "1", "other": "2"})
+    state.save(home, "marquez")
+    assert erase_from_states(home, lambda key: key == "secret") == 1
+    assert ImportState.load(home, "marquez", "marquez").annotations == {"other": "2"}

@@ -105,6 +105,14 @@ def test_only_the_owner_can_read_the_search_index(shop: Any, resources: QueryRes
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
+def test_a_deleted_search_index_is_created_again(shop: Any, resources: QueryResources) -> None:
+    expected = hit_names(search(resources, "orders"))
+    for suffix in ("", "-wal", "-shm"):
+        path = sidecar_path(shop.index, "search")
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    assert hit_names(search(resources, "orders")) == expected
+
+
 def test_recreates_a_corrupt_search_index(shop: Any, resources: QueryResources) -> None:
     sidecar_path(shop.index, "search").write_bytes(b"no database" * 100)
     assert hit_names(search(resources, "purchases")) == ["orders"]

@@ -72,3 +72,16 @@ def test_a_damaged_file(path: Path) -> None:
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(ClewError, match="Remove the file to watch from now on"):
         WatchStore(path).__enter__()
+
+
+def test_erased_notifications_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "watch.sqlite"
+    with WatchStore(path) as store:
+        database = store._database
+        database.execute("insert into outbox (sink, body) values ('s', ?), ('s', ?)", (b'{"d":"secret"}', b'{"d":"x"}'))
+        database.execute("insert into rejected values ('s', ?, 'e', 1)", (b'{"d":"secret"}',))
+        database.execute("insert into reported values ('drop secret', 1), ('other', 1)")
+        assert store.erase(lambda text: b"secret" in text) == 2
+        assert (store.count_pending(), store.count_rejected()) == (1, 0)
+        assert store.is_reported("other")
+    assert b"secret" not in path.read_bytes()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clew.cli.options import json_option, lake_option, spark_options
-from clew.cli.output import format_count, show_progress, stderr_console
+from clew.cli.output import format_count, show_progress, stdout_console
 from clew.data_dir import DataDir, replace_file
 from clew.errors import ClewError, UsageError
 from clew.events.erasure import ErasureKind, ErasureTarget, EventEraser
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _print_receipt(receipt: ForgetReceipt) -> None:
-    console = stderr_console()
+    console = stdout_console()
 
     def print_line(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)

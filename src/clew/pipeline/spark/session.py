@@ -145,8 +145,8 @@ _JAVA_OPTIONS = (
     " -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
 )
 
-# Environment variables for S3.
-_AWS_PREFIX = "AWS_"
+# Environment variables for buckets.
+_BUCKET_VARIABLES: Final = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")
 
 # For each master. Other settings of a cluster are those of its administrator and of --conf.
 _COMMON_CONF: Mapping[str, str] = {
@@ -252,8 +252,8 @@ def get_session(
     """Return the given session or a new one, whose workers can use the lake, and the log if `needs_log`."""
     session = spark or build_session(master=master, conf=conf, launcher_dir=home.root / "java")
     if not open_storage(home.lake).is_local:
-        aws_variables = {name: value for name, value in os.environ.items() if name.startswith(_AWS_PREFIX)}
-        session.sparkContext.environment.update(aws_variables)
+        variables = {name: value for name, value in os.environ.items() if name.startswith(_BUCKET_VARIABLES)}
+        session.sparkContext.environment.update(variables)
     with translate_spark_errors():
         check_executors(session, home, needs_log=needs_log, on_progress=on_progress)
     return session

@@ -35,3 +35,12 @@ def test_finds_what_was_written(tmp_path: Path, folder: str) -> None:
     assert store.find_version("AB-1") == VERSION
     # The file is beside the files of an index in PostgreSQL, too.
     assert AliasStore(DatabaseUrl("postgresql://host/db", tmp_path / folder)).find_version("ab-1") == VERSION
+
+
+def test_aliases_of_erased_entities_are_deleted(tmp_path: Path) -> None:
+    store = AliasStore(tmp_path / "index.sqlite")
+    assert store.erase(lambda *_: True) == 0, "there is no file"
+    store.write([JobAlias("hr", "a", "b"), JobAlias("n", "a", "b")], [VersionAlias("v1", "hr", "d", "r")])
+    assert store.erase(lambda namespace, _: namespace == "hr") == 2
+    assert store.find_job("hr", "a") is None
+    assert store.find_job("n", "a") == "b"
