@@ -33,7 +33,7 @@ _COMMANDS = {
     "import": _Command("commands.imports", "import_group", "Import the history of a Marquez server, or event files."),
     "collect": _Command("commands.servers", "collect_command", "Receive OpenLineage events over HTTP."),
     "keys": _Command("commands.servers", "keys_group", "Manage API keys."),
-    "index": _Command("commands.pipeline", "index_group", "Manage the query index."),
+    "index": _Command("commands.index", "index_group", "Manage the query index."),
     "backup": _Command("commands.backup", "backup_command", "Copy the data directory, also while it is in use."),
     "restore": _Command("commands.backup", "restore_command", "Restore a backup to a new data directory."),
     "forget": _Command("commands.forget", "forget_command", "Remove a dataset, session or namespace permanently."),

@@ -1,7 +1,8 @@
 """Commands, one module per group of related commands.
 
 - `capture.py`: run, demo
-- `pipeline.py`: pipeline, index
+- `pipeline.py`: pipeline
+- `index.py`: index
 - `imports.py`: import
 - `servers.py`: collect, up, mcp, keys
 - `lineage.py`: upstream, downstream, path, impact, search, diff, export
