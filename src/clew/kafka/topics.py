@@ -39,7 +39,7 @@ class TopicClient:
     def read_offsets(self) -> TopicOffsets:
         """Read the partitions and their offsets; ClewError if the topic does not exist or cannot be read."""
         topic = self._config.topic
-        with translate_kafka_errors(self._config, self._errors):
+        with translate_kafka_errors(self._config, self._errors), self._collect_cause():
             collection = TopicCollection([topic])
             description = self._admin.describe_topics(collection, request_timeout=self._timeout)[topic].result()
             partitions = [TopicPartition(topic, item.id) for item in description.partitions]
@@ -50,6 +50,15 @@ class TopicClient:
     def poll(self) -> None:
         """Handle events of the client, such as errors of the connection."""
         self._admin.poll(0)
+
+    @contextmanager
+    def _collect_cause(self) -> Iterator[None]:
+        # The error callback, which has the cause of a timeout, is only called by `poll`.
+        try:
+            yield
+        except KafkaException:
+            self.poll()
+            raise
 
     def _list_offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
         futures = self._admin.list_offsets(

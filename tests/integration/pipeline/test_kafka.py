@@ -52,7 +52,7 @@ from clew.pipeline.status import read_status
 EVENT_COUNT = 24
 OFFSETS_PER_BATCH = 10
 ORIGIN_COLUMNS = (
-    *("seq", "first_seq", "last_seq", "state_seq", "error_seq"),
+    *("seq", "first_seq", "last_seq", "state_seq", "error_seq", "job_seq"),
     *("received_at", "created_at", "source", "source_metadata"),
 )
 
@@ -276,7 +276,8 @@ def test_damaged_checkpoint(kafka: KafkaBroker, topic: str, home: DataDir, spark
     for path in Checkpoint(home.checkpoint).folder.glob("offsets/*"):
         path.write_bytes(b"")
     kafka.produce(topic, [make_event(EVENT_COUNT)])
-    assert run_topic(home, kafka.brokers, topic, spark, is_derived=False).events == 1
+    # The last batch is repeated, which changes nothing.
+    run_topic(home, kafka.brokers, topic, spark, is_derived=False)
     assert read_tables(home) == ingest_uninterrupted(tmp_path / "reference", kafka, topic, spark)
 
 
@@ -297,7 +298,8 @@ def test_replayed_and_produced_events(
     with TopicWriter(config, home.log) as log:
         assert log.append([IncomingEvent(Stream.OPENLINEAGE, "client/1.0", make_event(2))]) == 1
     status = read_status(home)
-    assert (status.log.events, status.topic and status.topic.name) == (2, topic)
+    assert status.topic is not None
+    assert (status.topic.name, status.topic.latest) == (topic, {"0": 1}), "as the last pipeline has seen it"
     stats = run_topic(home, kafka.brokers, topic, spark, is_derived=False)
     assert (stats.events, stats.duplicates) == (1, 1)
     row = rows_of(home, "lineage_events")[-1]
