@@ -61,7 +61,7 @@ test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
 test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARGS="groupby" selects): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)
 
-test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=5 is shorter)
+test-faults: .venv/.dev ## Run the service under load and faults (SOAK_SECONDS=60 FAULTS=14 is shorter)
 	SOAK_SECONDS=$(SOAK_SECONDS) FAULTS=$(FAULTS) $(BIN)/pytest tests/faults -s $(ARGS)
 
 test-bench: .venv/.dev browser ## Run every benchmark on a tiny size

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -27,7 +27,10 @@ from bench.generate import generate_events
 from bench.processes import list_process_tree
 from tests.faults.clock import ShiftedClock, has_compiler
 from tests.faults.service import kind_of, start_service, stop_service
+from tests.reference.events import log_lines, parse_record
 from tests.support.paths import ROOT
+
+from clew.eventlog.segments import is_damaged
 
 FAULTS = int(os.environ.get("FAULTS", "50"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
@@ -88,14 +91,14 @@ class Producer(threading.Thread):
 
 
 class Service:
-    """`clew up`, which is started again on the same port if a fault ended it."""
+    """`clew up` or `clew collect`, which is started again on the same port if a fault ended it."""
 
-    def __init__(self, home: Path, clock: ShiftedClock | None) -> None:
-        self.home, self.clock = home, clock
+    def __init__(self, home: Path, clock: ShiftedClock | None, command: str = "up") -> None:
+        self.home, self.clock, self._command = home, clock, command
         # Lines of the log that a fault has damaged; none of them was acknowledged.
         self.damaged: list[bytes] = []
         self._environment = clock.environment if clock else {}
-        self._process, self.url = start_service(home, environment=self._environment)
+        self._process, self.url = start_service(home, environment=self._environment, command_name=command)
         self._port = int(self.url.rpartition(":")[2])
 
     def processes(self, kind: str) -> list[int]:
@@ -117,7 +120,7 @@ class Service:
     def restart(self) -> None:
         """Start the service again after it ended."""
         self.wait_for_end()
-        self._process, self.url = start_service(self.home, self._port, self._environment)
+        self._process, self.url = start_service(self.home, self._port, self._environment, self._command)
 
     def wait_for_end(self) -> None:
         """Wait until the service has ended."""
@@ -274,25 +277,53 @@ SERVER_FAULTS: dict[str, Fault] = {
 FAULT_KINDS = {**PIPELINE_FAULTS, **SERVER_FAULTS}
 
 
-@pytest.mark.timeout(FAULTS * 60 + CHECK_SECONDS)
-def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    random, injected = Random(SEED), Counter[str]()
-    names, order = sorted(FAULT_KINDS), list[str]()
-    gaps: dict[str, float] = {}
-    service = Service(tmp_path / "home", ShiftedClock(tmp_path / "clock") if has_compiler() else None)
+@pytest.mark.timeout(FAULTS * 60)
+def test_the_collector_loses_nothing(tmp_path: Path) -> None:
+    kinds = {**SERVER_FAULTS, "clock jump": shift_clock}
+    service = Service(tmp_path / "home", make_clock(tmp_path), "collect")
     try:
         with Producer(service.url) as producer:
-            while injected.total() < FAULTS:
-                time.sleep(random.uniform(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS))
-                producer.reset_gap()
-                # All kinds in random order, then all again.
-                order = order or random.sample(names, len(names))
-                name = order.pop()
-                fault = FAULT_KINDS[name]
-                if fault(service, random):
-                    injected[name] += 1
-                    time.sleep(MIN_PAUSE_SECONDS)
-                    gaps[name] = max(gaps.get(name, 0.0), producer.longest_gap)
+            injected, _ = inject(kinds, service, producer)
+    finally:
+        service.stop()
+    print(f"{dict(injected)}\n{len(producer.acknowledged)} events acknowledged, {dict(producer.statuses)}")  # noqa: T201
+    lines = [line for _, line in log_lines(service.home / "log") if line not in service.damaged]
+    stored = Counter(parse_record(line)[1] for line in lines)
+    assert set(producer.acknowledged) - set(stored) == set()
+    assert max(stored.values()) == 1
+    assert all(is_damaged(line.removesuffix(b"\n")) for line in service.damaged)
+    assert len(producer.acknowledged) > FAULTS
+    # Writes that failed were answered.
+    assert set(producer.statuses) <= {"201", "503", "ConnectionError", "ReadTimeout", "ChunkedEncodingError"}
+
+
+def inject(kinds: Mapping[str, Fault], service: Service, producer: Producer) -> tuple[Counter[str], dict[str, float]]:
+    """Inject all kinds of faults in random order, and again; return their numbers and the longest gaps."""
+    random, injected, gaps = Random(SEED), Counter[str](), dict[str, float]()
+    order: list[str] = []
+    while injected.total() < FAULTS:
+        time.sleep(random.uniform(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS))
+        producer.reset_gap()
+        order = order or random.sample(sorted(kinds), len(kinds))
+        name = order.pop()
+        if kinds[name](service, random):
+            injected[name] += 1
+            time.sleep(MIN_PAUSE_SECONDS)
+            gaps[name] = max(gaps.get(name, 0.0), producer.longest_gap)
+    return injected, gaps
+
+
+def make_clock(folder: Path) -> ShiftedClock | None:
+    """Create a clock, if that is possible."""
+    return ShiftedClock(folder / "clock") if has_compiler() else None
+
+
+@pytest.mark.timeout(FAULTS * 60 + CHECK_SECONDS)
+def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    service = Service(tmp_path / "home", make_clock(tmp_path))
+    try:
+        with Producer(service.url) as producer:
+            injected, gaps = inject(FAULT_KINDS, service, producer)
     finally:
         service.stop()
     print(f"{dict(injected)}\n{len(producer.acknowledged)} events acknowledged, {dict(producer.statuses)}, {gaps}")  # noqa: T201

@@ -75,7 +75,9 @@ class KafkaBroker:
         self._java = {**os.environ, **environment(find_java(self._folder / "java"))}
         self._class_path = _download_jars()
         self._write_properties()
-        arguments = ["format", "-t", base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="), "-c"]
+        # An id that starts with a hyphen would be an option.
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        arguments = ["format", "-t", cluster_id, "-c"]
         subprocess.run(
             self._command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, env=self._java
         )
