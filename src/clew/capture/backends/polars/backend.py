@@ -65,6 +65,7 @@ _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "
 # Return Python values, arrays or Arrow data.
 _COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
 _FUNCTIONS = frozenset(["align_frames", "concat", "sql", "collect_all", "json_normalize"])
+_FUNCTIONS_OF_FRAMES = frozenset(["align_frames", "collect_all"])
 _ROW_CONDITIONS = frozenset(["filter", "remove", "__getitem__"])
 _EXPRESSION_METHODS = frozenset(
     "with_columns with_columns_seq select select_seq filter remove sort group_by unique drop_nulls".split()
@@ -106,7 +107,8 @@ class PolarsBackend(Backend):
         self._patch_groups()
         for name in dir(polars):
             if name.startswith(("read_", "scan_", "from_")) or name in _FUNCTIONS:
-                patches.function(polars, name, Tracing(_trace_function))
+                rule = _trace_function_of_frames if name in _FUNCTIONS_OF_FRAMES else _trace_function
+                patches.function(polars, name, Tracing(rule))
         for name in ("__init__", "register", "register_many", "register_globals", "execute"):
             patches.method(polars.SQLContext, name, Tracing(_trace_context))
 
@@ -587,18 +589,22 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
     return statement_provenance(call, call.name)
 
 
+def _trace_function_of_frames(call: Call) -> None:
+    """Trace pl.collect_all(frames) and pl.align_frames(*frames): each result is a frame."""
+    argument = call.first_argument()
+    frames = call.args if is_frame(argument) else list(argument)
+    for index, result in enumerate(call.result):
+        if call.name == "collect_all":
+            _record_created(structs.replace(call, result=result), [frames[index]], "collect", (), {})
+        else:
+            _record_created(structs.replace(call, result=result), list(frames), None, (), {})
+
+
 def _trace_function(call: Call) -> None:
     argument = call.first_argument()
-    if call.name == "collect_all":
-        for source, result in zip(argument, call.result, strict=False):
-            _record_created(structs.replace(call, result=result), [source], "collect", (), {})
-    elif call.name == "align_frames":
-        frames = call.args if is_frame(argument) else argument
-        for result in call.result:
-            _record_created(structs.replace(call, result=result), list(frames), args=(), kwargs={})
-    elif not isinstance(call.result, BACKEND.frame_types):
+    if not isinstance(call.result, BACKEND.frame_types):
         return
-    elif call.name == "concat":
+    if call.name == "concat":
         _record_created(call, list(argument or ()))
     elif call.name == "sql":
         _record_sql(call, {})
