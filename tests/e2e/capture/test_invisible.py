@@ -31,6 +31,7 @@ ERRORS = {
     "row": "[row['nope'] for _, row in df.iterrows()]",
     "polars": "pl.DataFrame({'a': [1]}).select('nope')",
     "polars expression": "pl.DataFrame({'a': [1]}).lazy().filter(pl.col('nope') > 1).collect()",
+    "polars series": "pl.Series(['x']).str.to_date('%Y', strict=True)",
     "polars group": "pl.DataFrame({'a': [1]}).group_by('nope').agg(pl.len())",
     "duckdb": "duckdb.sql('select nope from missing_table')",
     "duckdb connection": "duckdb.connect().execute('select nope from missing_table')",

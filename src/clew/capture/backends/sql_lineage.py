@@ -324,8 +324,10 @@ class _ScopeVisitor:
         from sqlglot import expressions as exp
 
         node = expression.unalias()
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            return self._star(node, scope)
+        # `* LIKE 'pattern'` selects columns by name: those of the result are among all columns.
+        star = node.this if isinstance(node, exp.Binary) else node
+        if isinstance(star, exp.Star) or (isinstance(star, exp.Column) and isinstance(star.this, exp.Star)):
+            return self._star(star, scope)
         selector = node.find(exp.Columns)
         if selector is not None:
             return [self._selected_column(node, selector, column, scope) for column in self._chosen(selector, scope)]

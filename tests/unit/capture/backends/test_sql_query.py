@@ -12,6 +12,7 @@ import ibis  # type: ignore[import-untyped]
 import marimo
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sqlalchemy
 
@@ -341,3 +342,40 @@ def test_rows_keep_the_table_of_their_time_in_sqlite() -> None:
     second.to_sql("t", connection, index=False, if_exists="replace")
     assert [edge.source for edge in clew.lineage(read, until=stops).edges()] == ["first"]
     connection.close()
+
+
+@pytest.mark.parametrize("star", ["* like 't%'", "* ilike 'T%'", "tips.* similar to 't.*'", "* not like 'b%'"])
+def test_columns_selected_by_a_pattern(star: str) -> None:
+    tips = pd.DataFrame({"tip": [1.0], "bill": [2.0]})
+    start = clew.version(tips, name="tips")
+    found = clew.lineage(database.sql(f"select {star} from tips").df(), until=[start]).edges()
+    assert [(edge.column, edge.source_column, edge.opaque) for edge in found] == [("tip", "tip", False)]
+
+
+ARROW = {
+    "to_pandas": ("table.to_pandas()", False),
+    "derived table": ("table.select(['tip']).to_pandas()", True),
+    "to_pydict": ("pd.DataFrame(table.to_pydict())", True),
+    "to_pylist": ("pl.DataFrame(table.to_pylist())", True),
+    "column": ("pd.DataFrame({'tip': table['tip'].to_pylist()})", True),
+    "from_pandas": ("pa.Table.from_pandas(tips).to_pandas()", True),
+    "from_pandas batch": ("pa.RecordBatch.from_pandas(tips.set_index('bill')).to_pandas()", True),
+    "from_pandas to polars": ("pl.from_arrow(pa.Table.from_pandas(tips))", True),
+}
+
+
+@pytest.mark.parametrize(("code", "is_inferred"), ARROW.values(), ids=ARROW)
+def test_arrow_tables_are_followed(code: str, *, is_inferred: bool) -> None:
+    tips = pd.DataFrame({"tip": [1.0], "bill": [2.0]})
+    start = clew.version(tips, name="tips")
+    names = {"pd": pd, "pl": pl, "pa": pa, "tips": tips, "con": duckdb.connect()}
+    exec(f"table = con.sql('select tip, bill from tips').to_arrow_table()\nout = {code}", names)
+    found = [edge for edge in clew.lineage(names["out"], until=[start]).edges() if edge.column == "tip"]
+    assert {edge.source for edge in found} == {"tips"}
+    assert "tip" in {edge.source_column for edge in found}
+    assert {edge.opaque for edge in found} == {is_inferred}
+
+
+def test_arrow_tables_of_literals_are_origins() -> None:
+    out = pa.table({"a": [1]}).to_pandas()
+    assert [(edge.source_column, edge.subtype) for edge in clew.lineage(out).edges()] == [("a", "IDENTITY")]

@@ -33,6 +33,7 @@ from clew.capture.backends.sql_query import (
     record_fetch,
     referenced_frames,
 )
+from clew.capture.introspection.read_tracking import record_read
 from clew.capture.introspection.user_code import guard, read_locals, strip_frame, tracing_suppressed
 from clew.capture.lineage.datasets import ExternalDataset, attached_table, memory_name, qualify_table
 from clew.capture.lineage.frame_version import FrameVersion
@@ -400,6 +401,7 @@ def _trace_arrow(call: Call) -> None:
     version = _result_version(call)
     if version is not None:
         attach_to_array(call.result, version.fields(), version)
+        record_read(call.caller, version)
 
 
 def _trace_from_df(call: Call) -> None:

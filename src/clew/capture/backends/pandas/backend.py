@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from clew.capture.backends.pandas.state import (
 )
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
+from clew.capture.tracking import when_imported
 
 # Metrics of few values are faster with Python's own set than with NumPy or pandas' hash table.
 _SMALL_ARRAY = 100
@@ -57,6 +59,7 @@ class PandasBackend(Backend):
         patch_accessors()
         patch_indexes({name: method.index_step for name, method in METHODS.items() if method.index_step})
         patch_iteration()
+        when_imported("pyarrow.pandas_compat", _patch_arrow)
         # Registers the accessor `df.lineage`. By name: the display layer, which it uses, depends on capture.
         importlib.import_module("clew.pandas")
 
@@ -207,6 +210,14 @@ def _patch_functions() -> None:
     patches.method(NDFrame, "__array_ufunc__", Tracing(trace_ufunc))
     for name, rule in NUMPY_FUNCTIONS.items():
         patches.function(np, name, Tracing(rule))
+
+
+def _patch_arrow() -> None:
+    """Patch the functions behind `table.to_pandas()` and `Table.from_pandas(frame)`; classes of Arrow are immutable."""
+    if patches.is_installed:
+        module = sys.modules["pyarrow.pandas_compat"]
+        patches.function(module, "table_to_dataframe", Tracing(io.trace_arrow_to_pandas))
+        patches.function(module, "dataframe_to_arrays", Tracing(io.trace_arrow_from_pandas))
 
 
 def _numeric_metrics(values: Any, seconds: float, *, include_bounds: bool) -> dict[str, Any]:

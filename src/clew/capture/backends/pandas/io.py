@@ -35,12 +35,19 @@ from clew.capture.introspection.bytecode import mapping_value_spans
 from clew.capture.introspection.read_tracking import columns_read_for, record_read
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, index_names
-from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, external_version, record_written
+from clew.capture.lineage.operations import (
+    ExplicitEdges,
+    IdentityEdges,
+    OperationRecord,
+    external_version,
+    record_written,
+)
 from clew.capture.lineage.provenance import (
     Provenance,
     SeriesLineage,
     apply_direct,
     array_columns,
+    array_version,
     as_indirect,
     attach_to_series,
     union,
@@ -89,6 +96,23 @@ def trace_series_init(call: Call) -> None:
 def trace_frame_from(call: Call) -> None:
     """Trace pd.DataFrame.from_dict, from_records and from_arrow."""
     record_created(call, ExplicitEdges(_fields_from_data(call.argument(0, "data"), call.result, call, call.name)))
+
+
+def trace_arrow_to_pandas(call: Call) -> None:
+    """Trace table.to_pandas() of Arrow; what the statement read, if the table was made from another one."""
+    call.name, version = "to_pandas", array_version(call.argument(1, "table"))
+    if version is not None:
+        record_created(call, IdentityEdges(version, IDENTITY), None, (version,))
+        return
+    sources = infer_from_statement(call)
+    names = [name for name in call.result.index.names if name is not None]
+    record_created(call, ExplicitEdges(dict.fromkeys([*call.result.columns, *names], sources)))
+
+
+def trace_arrow_from_pandas(call: Call) -> None:
+    """Trace Table.from_pandas(frame) of Arrow: the columns of a frame leave pandas."""
+    version = current_version(call.argument(0, "df"))
+    record_read(call.caller, union(version.fields(), *version.levels().values()))
 
 
 def _fields_from_data(data: Any, frame: Any, call: Call, function_name: str) -> dict[Hashable, Provenance]:

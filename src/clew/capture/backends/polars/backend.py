@@ -29,6 +29,7 @@ from clew.capture.backends.polars.expressions import (
     merged_provenance,
     remember_structs,
     series_provenance,
+    uses_struct_field,
 )
 from clew.capture.backends.polars.rules import RULES, MethodCall, as_list, flatten, trace_unknown_method
 from clew.capture.backends.sql_lineage import connection_database
@@ -64,7 +65,8 @@ from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, 
 _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
 # Return Python values, arrays or Arrow data.
 _COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
-_FUNCTIONS = frozenset(["concat", "sql", "collect_all", "json_normalize"])
+_FUNCTIONS = frozenset(["align_frames", "concat", "sql", "collect_all", "json_normalize"])
+_FUNCTIONS_OF_FRAMES = frozenset(["align_frames", "collect_all"])
 _ROW_CONDITIONS = frozenset(["filter", "remove", "__getitem__"])
 _EXPRESSION_METHODS = frozenset(
     "with_columns with_columns_seq select select_seq filter remove sort group_by unique drop_nulls".split()
@@ -102,18 +104,27 @@ class PolarsBackend(Backend):
                 prepare = _keep_generators if name in _EXPRESSION_METHODS else None
                 patches.method(owner, name, Tracing(_trace_method, prepare=prepare))
             patches.method(owner, "__getitem__", Tracing(_trace_getitem))
-        for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
-            if hasattr(polars.Series, name):
-                patches.method(polars.Series, name, Tracing(_trace_series_method))
-        patches.method(polars.Series, "__init__", Tracing(_trace_series_init))
-        patches.method(polars.Series, "__array_ufunc__", Tracing(_trace_array_function))
-        patches.method(sys.modules["polars.series.struct"].StructNameSpace, "unnest", Tracing(_trace_unnest))
+        self._patch_series()
         self._patch_groups()
         for name in dir(polars):
             if name.startswith(("read_", "scan_", "from_")) or name in _FUNCTIONS:
-                patches.function(polars, name, Tracing(_trace_function))
+                rule = _trace_function_of_frames if name in _FUNCTIONS_OF_FRAMES else _trace_function
+                patches.function(polars, name, Tracing(rule))
         for name in ("__init__", "register", "register_many", "register_globals", "execute"):
             patches.method(polars.SQLContext, name, Tracing(_trace_context))
+
+    def _patch_series(self) -> None:
+        series, patches = self.module.Series, self._patches
+        for name in (*public_methods(series, _IGNORED_METHODS), *_OPERATORS):
+            if hasattr(series, name):
+                patches.method(series, name, Tracing(_trace_series_method))
+        patches.method(series, "__init__", Tracing(_trace_series_init))
+        patches.method(series, "__array_ufunc__", Tracing(_trace_array_function))
+        for owner in _series_namespaces():
+            patches.method(owner, "__init__", Tracing(_trace_namespace_init))
+            for name in (*public_methods(owner, frozenset()), "__getitem__"):
+                if hasattr(owner, name):
+                    patches.method(owner, name, Tracing(_trace_namespace_method))
 
     def _patch_groups(self) -> None:
         patches = self._patches
@@ -341,13 +352,43 @@ def _trace_get_column(call: Call) -> None:
     record_read(call.caller, provenance)
 
 
+def _series_namespaces() -> list[type]:
+    """Return the classes of `series.str`, `series.dt` and the other namespaces."""
+    return [
+        value
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("polars.series.")
+        for name, value in vars(module).items()
+        if name.endswith("NameSpace") and isinstance(value, type) and value.__module__ == module_name
+    ]
+
+
+def _trace_namespace_init(call: Call) -> None:
+    """Trace `series.str`: the namespace has the lineage of its Series."""
+    series = call.argument(0, "series")
+    if STATE_ATTR in series.__dict__:
+        call.receiver.__dict__[STATE_ATTR] = series.__dict__[STATE_ATTR]
+
+
+def _trace_namespace_method(call: Call) -> None:
+    """Trace series.str.upper(): a transformation; which column a field of a struct comes from is inferred."""
+    operands = [value for value in call.values() if isinstance(value, BACKEND.module.Series)]
+    is_field = type(call.receiver).__name__ == "StructNameSpace" or any(map(uses_struct_field, call.values()))
+    step = TRANSFORMATION | (INFERRED if is_field else 0)
+    _assign_series_result(call, apply_direct(union(*map(series_provenance, (call.receiver, *operands))), step))
+
+
 def _trace_series_method(call: Call) -> None:
-    """Trace a Series method: compose lineage; record an operation only if it returns a frame."""
-    series, result = call.receiver, call.result
-    operands = [value for value in call.args if isinstance(value, type(series))]
+    """Trace a Series method: a copy or a transformation of the Series and of the arguments."""
+    operands = [value for value in call.args if isinstance(value, type(call.receiver))]
     step = IDENTITY if call.name in _SERIES_IDENTITY_METHODS else TRANSFORMATION
-    provenance = apply_direct(union(*[series_provenance(item) for item in (series, *operands)]), step)
-    if isinstance(result, type(series)):
+    _assign_series_result(call, apply_direct(union(*map(series_provenance, (call.receiver, *operands))), step))
+
+
+def _assign_series_result(call: Call, provenance: Provenance) -> None:
+    """Attach the lineage of a Series to the result of one of its methods; record an operation only for a frame."""
+    result = call.result
+    if isinstance(result, BACKEND.module.Series):
         result.__dict__[STATE_ATTR] = SeriesLineage(provenance)
     elif isinstance(result, BACKEND.frame_types) and provenance:
         version = BACKEND.snapshot(result)
@@ -380,14 +421,6 @@ def _trace_series_init(call: Call) -> None:
     values = call.argument(0, "name") if values is None else values
     provenance = _value_provenance(values, call) if values is not None else {}
     call.receiver.__dict__[STATE_ATTR] = SeriesLineage(provenance)
-
-
-def _trace_unnest(call: Call) -> None:
-    """Trace series.struct.unnest(): the fields of a struct become columns."""
-    version = BACKEND.snapshot(call.result)
-    # The namespace does not tell its Series, which the statement read.
-    fields = dict.fromkeys(version.columns, statement_provenance(call))
-    BACKEND.record(call, OperationRecord(call.name, "transformation", version, ExplicitEdges(fields)), call.result)
 
 
 def _record_created(
@@ -557,14 +590,22 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
     return statement_provenance(call, call.name)
 
 
+def _trace_function_of_frames(call: Call) -> None:
+    """Trace pl.collect_all(frames) and pl.align_frames(*frames): each result is a frame."""
+    argument = call.first_argument()
+    frames = call.args if is_frame(argument) else list(argument)
+    for index, result in enumerate(call.result):
+        if call.name == "collect_all":
+            _record_created(structs.replace(call, result=result), [frames[index]], "collect", (), {})
+        else:
+            _record_created(structs.replace(call, result=result), list(frames), None, (), {})
+
+
 def _trace_function(call: Call) -> None:
     argument = call.first_argument()
-    if call.name == "collect_all":
-        for source, result in zip(argument, call.result, strict=False):
-            _record_created(structs.replace(call, result=result), [source], "collect", (), {})
-    elif not isinstance(call.result, BACKEND.frame_types):
+    if not isinstance(call.result, BACKEND.frame_types):
         return
-    elif call.name == "concat":
+    if call.name == "concat":
         _record_created(call, list(argument or ()))
     elif call.name == "sql":
         _record_sql(call, {})

@@ -137,14 +137,23 @@ def _walk(node: Any, version: FrameVersion, label: str, step: int) -> Provenance
                 _walk(child, version, child_label, stronger_step(child_step, step))
                 for child, child_step in _child_steps(kind, inner)
             ]
-    merged = union(*inputs)
-    if any(kind.startswith(_PYTHON_FUNCTION) for kind in (*node, *_function_names(node))):
+    return _apply_function(node, union(*inputs), version, label, step)
+
+
+def _apply_function(
+    node: dict[str, Any], merged: Provenance, version: FrameVersion, label: str, step: int
+) -> Provenance:
+    """Return the provenance of a node from that of all its inputs."""
+    functions = _function_names(node)
+    if any(kind.startswith(_PYTHON_FUNCTION) for kind in (*node, *functions)):
         return compose(merged, TRANSFORMATION | OPAQUE)
-    if "StructExpr" in _function_names(node):
+    if "StructExpr" in functions:
         known = _selected_field(node, version, label)
         return compose(merged, TRANSFORMATION | INFERRED) if known is None else compose(known, step)
-    function = node.get("Function", {}).get("function") if isinstance(node.get("Function"), dict) else None
-    if function in _COALESCE_FUNCTIONS:
+    if "Eval" in node and _selects_struct_field(node):
+        # How the structs in a list were built is unknown.
+        return compose(merged, TRANSFORMATION | INFERRED)
+    if not functions.keys().isdisjoint(_COALESCE_FUNCTIONS):
         return union(merged, compose(merged, CONDITIONAL))
     return merged
 
@@ -224,6 +233,11 @@ def remember_structs(version: FrameVersion, structs: dict[str, dict[str, Provena
         _built_structs[version] = built
 
 
+def uses_struct_field(expression: Any) -> bool:
+    """Return whether an argument is an expression of fields of structs."""
+    return hasattr(expression, "meta") and _selects_struct_field(_parse(expression).root)
+
+
 def built_struct(expression: Any, version: FrameVersion) -> dict[str, Provenance]:
     """Return the fields of the struct that an expression builds; empty for another expression."""
     tree = _parse(expression).root if hasattr(expression, "meta") else None
@@ -271,6 +285,15 @@ def _selected_field(node: dict[str, Any], version: FrameVersion, label: str) -> 
     if "Column" in source:
         return struct_field(version, source["Column"], name)
     return _struct_fields(source, version).get(name)
+
+
+def _selects_struct_field(tree: Any) -> bool:
+    """Return whether a part of an expression is `struct.field(name)` or another function of structs."""
+    if isinstance(tree, dict) and "StructExpr" in tree:
+        return True
+    return any(
+        map(_selects_struct_field, tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ())
+    )
 
 
 def _child_steps(kind: str, inner: Any) -> list[tuple[Any, int]]:

@@ -220,6 +220,12 @@ VERBS = {
     "Series": "df.with_columns(pl.Series('v', df['v'] * 2))",
     "generator": "df.select(pl.col(name) * 2 for name in ['v'])",
     "lazy function": "pl.select(df['v'])",
+    "Series.str": "pl.DataFrame({'v': df['v'].cast(pl.String).str.to_uppercase()})",
+    "Series.dt": "df['v'].cast(pl.Date).dt.year().to_frame()",
+    "Series.list": "df['v'].implode().list.first().to_frame()",
+    "Series.arr": "pl.DataFrame({'v': df['v'].reshape((2, 1)).arr.get(0)})",
+    "Series.bin": "pl.select(v=df['v'].cast(pl.String).cast(pl.Binary).bin.encode('hex'))",
+    "Series.list.eval": "df['v'].implode().list.eval(pl.element() + 1).to_frame()",
 }
 INFERRED_VERBS = {
     "to_dicts": "pl.DataFrame(df.to_dicts())",
@@ -230,6 +236,12 @@ INFERRED_VERBS = {
     "map_groups": "df.group_by('k').map_groups(lambda group: group)",
     "struct": "df.select(s=pl.struct('v', 'k')).with_columns(t='s').select(pl.col('t').struct.field('v'))",
     "to_struct": "df.select('v', 'k').to_struct('s').struct.unnest()",
+    "Series.struct": "df.select(s=pl.struct('v', 'k'))['s'].struct.field('v').to_frame()",
+    "Series.struct[]": "pl.DataFrame({'v': df.select(s=pl.struct('v', 'k'))['s'].struct['v']})",
+    "list of structs": (
+        "df.group_by('k').agg(s=pl.struct('v', 'd')).select(v=pl.col('s').list.eval(pl.element().struct.field('v')))"
+    ),
+    "align_frames": "pl.align_frames(df, df.select('k'), on='k')[0]",
     "text": "pl.read_csv(io.StringIO(df.write_csv()))",
     "to pandas": "pd.DataFrame(df.to_dicts())",
 }
