@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,6 +18,8 @@ from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.events.facets import FacetOrder
 
+# The same as that of the API.
+LIMIT: Final = click.IntRange(1, 10_000)
 _AGE_UNITS = {"d": "days", "h": "hours"}
 
 Command = Callable[..., Any]
@@ -185,9 +187,7 @@ def limits_options(default_limit: int, noun: str) -> Callable[[Command], Command
             "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number of hops."
         )
         help_text = f"Maximum number of {noun}."
-        limit_option = click.option(
-            "--limit", type=click.IntRange(1, 10_000), default=default_limit, show_default=True, help=help_text
-        )
+        limit_option = click.option("--limit", type=LIMIT, default=default_limit, show_default=True, help=help_text)
         return depth_option(limit_option(with_limits))
 
     return with_options
