@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,9 @@ from clew.config import SETTINGS, parse_age, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import UsageError
 from clew.events.facets import FacetOrder
+
+# The same as that of the API.
+LIMIT: Final = click.IntRange(1, 10_000)
 
 Command = Callable[..., Any]
 
@@ -196,9 +199,7 @@ def limits_options(default_limit: int, noun: str) -> Callable[[Command], Command
             "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number of hops."
         )
         help_text = f"Maximum number of {noun}."
-        limit_option = click.option(
-            "--limit", type=click.IntRange(1, 10_000), default=default_limit, show_default=True, help=help_text
-        )
+        limit_option = click.option("--limit", type=LIMIT, default=default_limit, show_default=True, help=help_text)
         return depth_option(limit_option(with_limits))
 
     return with_options

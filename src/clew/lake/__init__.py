@@ -6,6 +6,7 @@ table by table (`lake.py`), each commit with the batch as its Delta `txn`, so th
 - `schemas.py`: tables and columns
 - `lake.py`: open, append, overwrite, replace files
 - `manifest.py`: manifest and integrity checks
+- `file_check.py`: checks of data files
 - `storage.py`, `bucket.py`: files in a directory or a bucket; `providers.py`: S3, Google Cloud Storage and Azure
 - `objects.py`: objects of a bucket with events to import
 - `event_rows.py`, `facet_columns.py`: events to Arrow batches

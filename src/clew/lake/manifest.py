@@ -6,7 +6,6 @@ import json
 import re
 import uuid
 from collections.abc import Collection, Iterable
-from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -19,7 +18,8 @@ from clew import __version__
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
 from clew.events.facets import FacetOrder
-from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, open_parquet, open_storage, table_names
+from clew.lake.file_check import CheckLevel, FileState, check_file
+from clew.lake.storage import DELTA_LOG_DIR, REPAIR_LOG_DIR, open_storage, table_names
 
 # Increased when tables change incompatibly. 2: renamed tables and columns (`dataset_aliases`, `facet_error`, ...).
 LAKE_FORMAT_VERSION: Final = 2
@@ -191,14 +191,6 @@ class TableDamage(NamedTuple):
     is_missing: bool = False
 
 
-class CheckLevel(IntEnum):
-    """What a check reads of each data file: nothing, its footer, or all of its pages and their checksums."""
-
-    SIZES = 0
-    FOOTERS = 1
-    CONTENT = 2
-
-
 def find_damage(folder: LakeLocation, level: CheckLevel = CheckLevel.FOOTERS) -> TableDamage | None:
     """Find missing and damaged files of a table."""
     storage = open_storage(folder)
@@ -217,20 +209,47 @@ def find_damage(folder: LakeLocation, level: CheckLevel = CheckLevel.FOOTERS) ->
         return TableDamage(f"The table {folder} cannot be read: {reason}.")
     if actions is None:
         return TableDamage(f"The table {folder} cannot be read: {commit}.")
-    paths, bytes_of = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
-    sizes = dict(zip(map(unquote, paths), bytes_of, strict=True))
-    present = {entry.name: entry.size for entry in storage.list_files()}
-    missing = sorted(sizes.keys() - present.keys())
-    damaged = sorted(
-        name
-        for name, size in sizes.items()
-        if name in present and (present[name] != size or not _is_parquet(folder / name, level))
+    return _find_damaged_files(folder, actions, level)
+
+
+def _find_damaged_files(folder: LakeLocation, actions: Any, level: CheckLevel) -> TableDamage | None:
+    """Find missing and damaged files of the add actions of a table."""
+    rows = (
+        _to_rows(actions)
+        if level is CheckLevel.CONTENT
+        else (
+            {"path": path, "size_bytes": size}
+            for path, size in zip(*(actions.column(name).to_pylist() for name in ("path", "size_bytes")), strict=True)
+        )
     )
+    action_by_name = {unquote(action["path"]): action for action in rows}
+    present = {entry.name: entry.size for entry in open_storage(folder).list_files()}
+    missing = sorted(action_by_name.keys() - present.keys())
+    states = {
+        name: FileState.DAMAGED if present[name] != action["size_bytes"] else check_file(folder / name, level, action)
+        for name, action in sorted(action_by_name.items())
+        if name in present
+    }
+    damaged, wrong = (
+        [name for name, state in states.items() if state is kind]
+        for kind in (FileState.DAMAGED, FileState.WRONG_STATISTICS)
+    )
+    if wrong:
+        # Without files: their rows are kept.
+        return TableDamage(f"The statistics of the file {folder / wrong[0]} do not match its rows.")
     if missing:
-        message = f"The table {folder} lacks {len(missing):,} of its {len(sizes):,} files, e.g. {missing[0]}."
+        message = f"The table {folder} lacks {len(missing):,} of its {len(action_by_name):,} files, e.g. {missing[0]}."
     else:
         message = f"The file {folder / damaged[0]} is damaged." if damaged else ""
     return TableDamage(message, (*missing, *damaged)) if message else None
+
+
+def _to_rows(actions: Any) -> list[dict[str, Any]]:
+    # Imported here: it is slow to load.
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.table(actions).to_pylist()
+    return rows
 
 
 def _find_damaged_commit(folder: LakeLocation, *, is_deep: bool) -> str | None:
@@ -248,7 +267,7 @@ def _find_damaged_commit(folder: LakeLocation, *, is_deep: bool) -> str | None:
             return f"the file {name}/{file} is empty"
         if is_deep and COMMIT_FILE.fullmatch(file) and not _is_ndjson(storage.read(file) or b""):
             return f"the file {name}/{file} is damaged"
-        if is_deep and file.endswith(".parquet") and not _is_parquet(folder / DELTA_LOG_DIR / file, CheckLevel.FOOTERS):
+        if is_deep and file.endswith(".parquet") and check_file(folder / DELTA_LOG_DIR / file, CheckLevel.FOOTERS):
             return f"the file {name}/{file} is damaged"
     return None
 
@@ -258,24 +277,6 @@ def _is_ndjson(content: bytes) -> bool:
         return all(isinstance(json.loads(line), dict) for line in content.splitlines() if line.strip())
     except ValueError:
         return False
-
-
-def _is_parquet(path: LakeLocation, level: CheckLevel) -> bool:
-    """Return whether a data file is intact, as far as it is read."""
-    if level is CheckLevel.SIZES:
-        return True
-    # Imported here: it is slow to load.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(open_parquet(str(path)), page_checksum_verification=True)
-        if level is CheckLevel.CONTENT:
-            for batch in file.iter_batches():
-                batch.validate(full=True)
-    except (OSError, pa.ArrowException, UnicodeDecodeError):
-        return False
-    return True
 
 
 def check_no_stray_tables(root: LakeLocation, names: Iterable[str]) -> None:

@@ -155,7 +155,8 @@ class Checkpoint:
         app_id, plans = self._known_app_id(), self._stored_plans()
         last = self.last_planned_batch
         if last != NO_BATCH and all(self._is_intact(f"{_OFFSETS}/{number}") for number in {max(0, last - 1), last}):
-            plans.append(self._plan(app_id, last))
+            # First, because its files have checksums.
+            plans.insert(0, self._plan(app_id, last))
         known = (plan for plan in plans if plan.app_id == app_id)
         return max(known, key=lambda plan: (plan.number, plan.end > plan.start), default=None)
 

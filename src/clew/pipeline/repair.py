@@ -22,9 +22,9 @@ from clew.index.queries.reader import IndexReader
 from clew.lake.backfill_state import EVENT_COLUMNS, decode_raw_events, read_backfilled_ranges
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.event_rows import EventTableBuilder
+from clew.lake.file_check import CheckLevel
 from clew.lake.lake import Lake, active_files, replace_files
 from clew.lake.manifest import (
-    CheckLevel,
     TableDamage,
     find_damage,
     find_manifest_damage,

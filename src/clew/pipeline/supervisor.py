@@ -124,19 +124,28 @@ class PipelineSupervisor:
 
     def _run(self) -> None:
         backoff = self._min_backoff_seconds
-        while (process := self._start()) is not None:
+        while True:
             started = time.monotonic()
-            with process:  # closes its stdin
-                code = process.wait()
+            try:
+                process = self._start()
+            except OSError as error:
+                # Such as a lack of memory for another process.
+                reason = error.strerror or str(error)
+            else:
+                if process is None:
+                    return
+                with process:  # closes its stdin
+                    code = process.wait()
+                if code == UsageError.exit_code and not self.state.restarts and not self._stop.is_set():
+                    self._has_fatal_error = True
+                    self._on_fatal()
+                    return
+                reason = _describe_exit(code)
             if self._stop.is_set():
-                return
-            if code == UsageError.exit_code and not self.state.restarts:
-                self._has_fatal_error = True
-                self._on_fatal()
                 return
             if time.monotonic() - started >= _HEALTHY_SECONDS:
                 backoff = self._min_backoff_seconds
-            self._record_exit(code, backoff)
+            self._record_exit(reason, backoff)
             self._stop.wait(backoff)
             backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
@@ -151,9 +160,8 @@ class PipelineSupervisor:
         self._set_state(msgspec.structs.replace(self.state, is_running=True, restart_at=None))
         return self._process
 
-    def _record_exit(self, code: int, backoff: float) -> None:
+    def _record_exit(self, reason: str, backoff: float) -> None:
         now = datetime.now(UTC)
-        reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         _LOG.warning("The pipeline ended (%s). It restarts in %g s. Events are still collected.", reason, backoff)
         self._set_state(
             msgspec.structs.replace(
@@ -172,3 +180,14 @@ class PipelineSupervisor:
             replace_file(self._state_file, msgspec.json.encode(state))
         except OSError as error:
             _LOG.warning("Cannot write %s: %s.", self._state_file, error.strerror)
+
+
+def _describe_exit(code: int) -> str:
+    """Describe the return code of a process, such as `exit code 1` or `SIGKILL`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        # Most real-time signals have no name.
+        return f"signal {-code}"

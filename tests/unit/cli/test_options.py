@@ -37,6 +37,16 @@ def test_results_are_the_same_for_both_backends(orders: Any, tmp_path: Path, mon
     assert check["state"] == "ok"
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["runs --limit", "search a --limit", "report performance --limit", "pipeline compact --retention-hours"],
+)
+def test_rejects_numbers_that_are_too_large(command: str, tmp_path: Path) -> None:
+    result = invoke(*command.split(), "9" * 30, "--home", str(tmp_path))
+    assert result.exit_code == 2
+    assert "is not in the range" in result.stderr
+
+
 READ_COMMANDS = (
     "facets dataset file /data/totals.parquet",
     "facets job marimo orders",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.pipeline.checkpoint import RawOnlyRanges, is_in_ranges, ranges_after, update_ranges
+from clew.pipeline.checkpoint import Checkpoint, RawOnlyRanges, is_in_ranges, ranges_after, update_ranges
 
 NO_END = 2**63 - 1
 
@@ -51,3 +51,22 @@ def test_ranges_after_removes_backfilled_positions(seq: int, expected: RawOnlyRa
 def test_writes_no_file_without_raw_only_ranges(tmp_path: Path) -> None:
     update_ranges(tmp_path / "checkpoint", 10, is_raw_only=False)
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_changed_digit_of_the_plan_is_ignored(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    for number, position in enumerate((1000, 2000)):
+        path = checkpoint.folder / "offsets" / str(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b'v1\n{}\n{"position":%d}' % position)
+        checkpoint.record_plan(number)
+    plan, path = checkpoint.read_plan(), tmp_path / "batch.json"
+    assert plan is not None
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b'"end":2000', b'"end":6000'))
+    assert path.read_bytes() != text
+    # Otherwise, the log would have a gap before its next events.
+    assert checkpoint.read_plan() == plan
+    path.write_bytes(text)
+    (checkpoint.folder / "offsets" / "1").write_bytes(b"")
+    assert checkpoint.read_plan() == plan

@@ -10,7 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 from clew.collector.file_import import guess_stream
 from clew.data_dir import DataDir
@@ -21,8 +23,9 @@ from clew.events.facets import FacetOrder
 from clew.events.streams import Stream
 from clew.index.writer import IndexWriter
 from clew.lake import lake as lake_module
+from clew.lake.file_check import CheckLevel
 from clew.lake.lake import Lake
-from clew.lake.manifest import CheckLevel, check_integrity, find_damage, read_manifest
+from clew.lake.manifest import check_integrity, find_damage, read_manifest
 from clew.lake.refresh_state import RefreshState, write_refresh_state
 from clew.lake.schemas import EVENT_TABLE_NAMES
 from clew.lake.storage import LocalStorage, Storage, open_storage
@@ -339,6 +342,59 @@ def test_repairs_damaged_pages(table: str, count: int, filled_home: DataDir) -> 
     repairs = [(repair.table, repair.lost) for repair in repair_lake(filled_home)]
     assert repairs == ([] if damage is None else [(table, None)])
     assert read_rows(filled_home) == expected
+
+
+STATISTICS_DAMAGES = {
+    "lowest value": ('\\"minValues\\": {\\"uuid\\": \\"', '\\"minValues\\": {\\"uuid\\": \\"~'),
+    "no lowest values": ("minValues", "mInValues"),
+    "no highest values": ("maxValues", "maxVclues"),
+    "number of rows": ('\\"numRecords\\": ', '\\"numRecords\\": 1'),
+}
+
+
+@pytest.mark.parametrize("damage", STATISTICS_DAMAGES)
+def test_repairs_statistics_in_a_commit(damage: str, filled_home: DataDir) -> None:
+    expected, table = read_rows(filled_home), "run_facets"
+    path = newest(filled_home, table, "_delta_log/*.json")
+    before, after = STATISTICS_DAMAGES[damage]
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    # The rows are kept without the log.
+    shutil.rmtree(filled_home.log)
+    assert [(repair.table, repair.rows, repair.lost) for repair in repair_lake(filled_home)] == [
+        (table, len(expected[table]), None)
+    ]
+    assert find_damage(filled_home.lake / table, CheckLevel.CONTENT) is None
+    assert read_rows(filled_home) == expected
+
+
+@pytest.mark.parametrize("pattern", ["_delta_log/*.json", "*.parquet"])
+def test_a_flipped_bit_is_found_or_does_not_change_answers(pattern: str, filled_home: DataDir) -> None:
+    table, rng = filled_home.lake_folder / "run_facets", Random(7)
+    path = newest(filled_home, "run_facets", pattern)
+    content, expected = path.read_bytes(), count_by_value(table)
+    start = 0 if path.suffix == ".json" else len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    found = 0
+    for _ in range(80):
+        position = rng.randrange(start, len(content))
+        path.write_bytes(
+            content[:position] + bytes([content[position] ^ 1 << rng.randrange(7)]) + content[position + 1 :]
+        )
+        if find_damage(table, CheckLevel.CONTENT) is None:
+            assert count_by_value(table) == expected, position
+        else:
+            found += 1
+    assert found > 0
+
+
+def count_by_value(table: Path) -> dict[tuple[str, object], int]:
+    """Count the rows with each value of some columns, with a filter."""
+    dataset, counts = DeltaTable(table).to_pyarrow_dataset(), {}
+    for name in ("uuid", "run_uuid", "seq", "name"):
+        for value in dataset.to_table(columns=[name])[name].unique().to_pylist():
+            counts[name, value] = dataset.count_rows(filter=pc.field(name) == value)
+    return counts
 
 
 def test_rejects_a_repair_while_a_pipeline_runs(filled_home: DataDir) -> None:

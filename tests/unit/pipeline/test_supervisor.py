@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,31 @@ def supervise(
 @pytest.fixture
 def home(tmp_path: Path) -> DataDir:
     return DataDir(tmp_path)
+
+
+def test_restarts_after_a_signal_without_a_name(home: DataDir) -> None:
+    starts = home.root / "starts"
+    number = signal.SIGRTMIN + 3
+    with supervise(home, RUN) as supervisor:
+        wait_until(lambda: len(read_lines(starts)) == 1)
+        os.kill(int(read_lines(starts)[0]), number)
+        wait_until(lambda: len(read_lines(starts)) == 2)
+        assert supervisor.state.last_exit == f"signal {number}"
+
+
+def test_restarts_after_a_failed_start(home: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts, errors = home.root / "starts", [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
+    start = subprocess.Popen
+
+    def start_or_fail(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if errors:
+            raise errors.pop()
+        return start(*args, **options)
+
+    monkeypatch.setattr("clew.pipeline.supervisor.subprocess.Popen", start_or_fail)
+    with supervise(home, RUN) as supervisor:
+        wait_until(lambda: read_lines(starts))
+        assert supervisor.state.last_exit == "Resource temporarily unavailable"
 
 
 def test_restarts_a_killed_process_and_tells_why(home: DataDir) -> None:

@@ -469,7 +469,8 @@ def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
 
 
 def _check_lake(home: DataDir, *, is_deep: bool) -> CheckResult:
-    from clew.lake.manifest import CheckLevel, read_manifest
+    from clew.lake.file_check import CheckLevel
+    from clew.lake.manifest import read_manifest
     from clew.lake.storage import open_storage, table_names
     from clew.pipeline.repair import find_lake_damage, find_table_damage
 

@@ -11,6 +11,7 @@ import click
 
 from clew.cli.completion import complete_column, complete_dataset, complete_session
 from clew.cli.options import (
+    LIMIT,
     frames_option,
     fresh_index_option,
     json_flag,
@@ -56,7 +57,7 @@ def _print_lineage(result: LineageResult | LineageStep) -> None:
 @click.command("upstream")
 @click.argument("name", shell_complete=complete_column)
 @click.option("--depth", type=click.IntRange(1), default=MAX_DEPTH, show_default=True, help="Maximum number of hops.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help=_LIMIT_HELP)
+@click.option("--limit", type=LIMIT, default=200, show_default=True, help=_LIMIT_HELP)
 @view_options
 @json_option(_print_lineage)
 @fresh_index_option
@@ -141,7 +142,7 @@ def impact_command(name: str, limits: TraversalLimits, include_frames: bool, hom
 
 @click.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results.")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="Maximum number of results.")
 @click.option("--wait-for-index", is_flag=True, help="Wait until new events are in the search index.")
 @json_flag
 @fresh_index_option

@@ -124,6 +124,8 @@ def parse_event_location(text: str) -> Path | BucketUrl:
 
 
 _WEEK_HOURS = 7 * 24
+# A century.
+_MAX_RETENTION_HOURS = 876_600
 _log_retention_option = click.option(
     "--log-retention",
     type=require_age,
@@ -408,7 +410,7 @@ def _print_maintenance(result: MaintenanceResult) -> None:
 @pipeline_group.command("compact")
 @click.option(
     "--retention-hours",
-    type=int,
+    type=click.IntRange(max=_MAX_RETENTION_HOURS),
     default=_WEEK_HOURS,
     show_default=True,
     help="Keep files that are referenced by table versions younger than this.",

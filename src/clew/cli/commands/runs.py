@@ -13,6 +13,7 @@ from rich.text import Text
 
 from clew.cli.completion import complete_dataset, complete_session
 from clew.cli.options import (
+    LIMIT,
     fresh_index_option,
     index_option,
     json_flag,
@@ -88,7 +89,7 @@ def _format_tests(tests: QualityCounts | None) -> Text:
 @click.option(
     "--since", metavar="AGE", default=None, help="Only runs that started within this time, such as 90d or 36h."
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs.")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="Maximum number of runs.")
 @json_option(_print_runs)
 @fresh_index_option
 def runs_command(selection: RunSelection | None, since: str | None, limit: int, home: DataDir) -> list[JobRunSummary]:
@@ -138,7 +139,7 @@ def report_group() -> None:
 
 @report_group.command("performance")
 @click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Maximum number of sessions.")
+@click.option("--limit", type=LIMIT, default=10, show_default=True, help="Maximum number of sessions.")
 @json_option(lambda sessions: stdout_console().print(_resource_table(sessions)))
 @index_option
 def report_performance(name: str | None, limit: int, home: DataDir) -> list[SessionResources]:
