@@ -55,7 +55,7 @@ def stored_events(home: DataDir) -> list[dict[str, Any]]:
     lake = Lake(home.lake)
     table = lake.table(LINEAGE_EVENTS.name)
     assert table is not None
-    rows = table.to_pyarrow_table(columns=["seq", "event", "created_at", "source", "is_raw_only"]).sort_by("seq")
+    rows = table.to_pyarrow_table(columns=["seq", "event", "received_at", "source", "is_raw_only"]).sort_by("seq")
     return [{**row, "event": json.loads(row["event"])} for row in rows.to_pylist() if '"notes"' not in row["event"]]
 
 
@@ -79,7 +79,7 @@ def test_an_import_is_complete_repeatable_and_compared(
     assert [row["event"] for row in rows[:24]] == EVENTS
     assert {row["source"] for row in rows[:24]} == {"import:marquez"}
     # The time of receipt, after the four events without one.
-    assert rows[4]["created_at"].isoformat() == "2024-05-06T07:08:14+00:00"
+    assert rows[4]["received_at"].isoformat() == "2024-05-06T07:08:14+00:00"
 
     again = import_into(home, database, spark)
     assert (again.events, again.entity_events, again.annotations) == (0, 0, 0)
