@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.test_marquez_client import run_server
+from tests.e2e.test_marquez_client import corpus, run_server
 from tests.support.paths import ROOT
 from tests.unit.api.marquez.conftest import Shop, dataset, event
 
@@ -99,13 +99,6 @@ def unusual_events() -> Iterator[dict[str, Any]]:
     }
     lineage = {"a": [("untyped", "b"), ("elsewhere", "z")]}
     yield event("COMPLETE", 7, "columns", "columns", outputs=[dataset("columns", "", lineage)])
-
-
-def corpus() -> Iterator[bytes]:
-    """Yield the events of the public corpora, if there are any."""
-    shared = Path(os.environ.get("CLEW_SHARED", ROOT.parent / "shared"))
-    for path in sorted((shared / "corpus").glob("*/*.jsonl")):
-        yield from (line for line in path.read_bytes().splitlines() if line.strip())
 
 
 @pytest.fixture(scope="module")

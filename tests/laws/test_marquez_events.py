@@ -306,6 +306,11 @@ def test_a_child_job_is_deleted_and_its_parent_stays(server: MarquezServer) -> N
     assert names(server.read_list("/namespaces/team/jobs")["jobs"]) == ["parent"]
 
 
+def test_an_id_that_is_no_uuid_is_kept(server: MarquezServer) -> None:
+    server.send_event(run_event("manual__2022", "load"))
+    assert server.get("/jobs/runs/manual__2022")["id"] == "manual__2022"
+
+
 # Raw events.
 
 

@@ -26,10 +26,10 @@ _FILL = """insert into lineage_events (event_time, event, event_type, job_name, 
         _event_type)
     select at, jsonb_build_object('eventTime', at, 'eventType', 'COMPLETE', 'producer', 'p', 'text', repeat('x', 800),
         'run', jsonb_build_object('runId', run, 'facets', jsonb_build_object()),
-        'job', jsonb_build_object('namespace', 'n', 'name', 'j' || number % 50)),
-        'COMPLETE', 'j' || number % 50, 'n', run, at, 'RUN_EVENT'
-    from (select number, timestamptz '2026-01-01Z' + number * interval '1 second' at, gen_random_uuid() run
-        from generate_series(1, %s) number) numbered"""
+        'job', jsonb_build_object('namespace', 'n', 'name', 'j' || mod(number, 50))),
+        'COMPLETE', 'j' || mod(number, 50), 'n', run, at, 'RUN_EVENT'
+    from (select number, timestamptz '2026-01-01Z' + number * interval '1 second' as at, gen_random_uuid() as run
+        from generate_series(1, %s) as number) as numbered"""
 _DISCONNECT = """select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and query ilike 'copy%%' and pid <> pg_backend_pid()"""
 

@@ -137,6 +137,8 @@ def read_routes(log: Path) -> tuple[Route, ...]:
         _route("GET", "v1/namespaces/*/jobs/*/runs", read_handlers.get_job_runs),
         _route("GET", "v1/tags", read_handlers.get_tags),
         _route("GET", "v1/events/lineage", partial(read_handlers.get_events, log=log)),
+        # Only `list_events` of marquez-python reads it.
+        _route("GET", "v1/events", partial(read_handlers.get_events, log=log)),
         _route("GET", "v1/stats/lineage-events", read_handlers.get_event_stats),
         _route("GET", "v1/stats/jobs", partial(read_handlers.get_entity_stats, kind="job")),
         _route("GET", "v1/stats/datasets", partial(read_handlers.get_entity_stats, kind="dataset")),

@@ -85,7 +85,8 @@ class LineageHandlers:
         traversal = LineageService(self._resources, catalog.reader).traverse_fields(
             start, "both" if is_downstream else "upstream", TraversalLimits(depth, MAX_NEIGHBOURHOOD_NODES)
         )
-        if node_kind(node_id) == "dataset" and not any(traversal.sources.values()) and not _has_fields(catalog, start):
+        # Of a dataset or job without columns.
+        if start[0].column is None and not any(traversal.sources.values()) and not _has_fields(catalog, start):
             raise MarquezError(404, "Could not find node")
         return json_response({"graph": _column_nodes(catalog, traversal)})
 

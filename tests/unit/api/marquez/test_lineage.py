@@ -149,3 +149,9 @@ def reference_node_ids(start: str, depth: int, links: list[tuple[int, str, str]]
         jobs |= {other for job in jobs for table in uses[job] for other in used_by[table]}
     tables = {table for job in jobs for table in uses[job]}
     return {f"job:shop:{job}" for job in jobs} | {f"dataset:postgres://db:5432:{table}" for table in tables}
+
+
+def test_column_lineage_of_a_job_without_columns_is_404(shop: Shop) -> None:
+    shop.send([event("COMPLETE", 20, "bare", "bare", outputs=[dataset("public.bare")])])
+    assert shop.get("/column-lineage", 404, nodeId="job:shop:bare")["message"] == "Could not find node"
+    assert shop.get("/column-lineage", nodeId="job:shop:daily.load")["graph"]
