@@ -235,7 +235,7 @@ class BackgroundWatcher:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self._stop = Event()
-        self._thread = Thread(target=self._run, name="clew-watch", daemon=True)
+        self._thread = Thread(target=watcher.run, args=(self._stop,), name="clew-watch", daemon=True)
 
     def __enter__(self) -> Self:
         self.watcher.__enter__()
@@ -247,6 +247,3 @@ class BackgroundWatcher:
         # A POST that is running ends within its timeout.
         self._thread.join()
         self.watcher.__exit__()
-
-    def _run(self) -> None:
-        self.watcher.run(self._stop)
