@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from threading import Event, Thread
 from typing import Final, Self
 
 from clew.data_dir import DataDir
-from clew.errors import ClewError
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
@@ -117,7 +115,7 @@ class Watcher:
         try:
             self._poll()
             self.last_error = None
-        except (ClewError, sqlite3.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # an error must not end the watcher of a server
             self._close_resources()
             self.last_error = next(iter(str(error).splitlines()), type(error).__name__)
             self._warn_once(f"Cannot read the index: {self.last_error} It is tried again.")
