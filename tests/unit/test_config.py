@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from clew.config import SETTINGS, find_config_file, resolve_setting
+from clew.config import SETTINGS, find_config_file, parse_age, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import UsageError
 
@@ -80,3 +81,16 @@ def test_rejects_an_invalid_config_file(config: str, message: str, project: Path
     (project / "clew.toml").write_text(config)
     with pytest.raises(UsageError, match=message):
         resolve_setting("home")
+
+
+@pytest.mark.parametrize(
+    ("text", "age"),
+    [
+        ("30m", timedelta(minutes=30)),
+        ("36h", timedelta(hours=36)),
+        ("99999d", timedelta(days=99_999)),
+        *((text, None) for text in ("", "30", "30s", "-1d", "1.5h", "100000d", "3 weeks", "1d ")),
+    ],
+)
+def test_parses_ages(text: str, age: timedelta | None) -> None:
+    assert parse_age(text) == age

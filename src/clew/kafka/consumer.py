@@ -32,23 +32,10 @@ class OffsetRange:
     position: int
 
 
-class _SettingsKey:
-    """A KafkaConfig as a cache key: it has a dictionary, which has no hash."""
-
-    def __init__(self, config: KafkaConfig) -> None:
-        self.config = config
-        self._key = (config.brokers, tuple(sorted(config.settings.items())))
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SettingsKey) and self._key == other._key
-
-
 @lru_cache(maxsize=1)
-def _consumer(key: _SettingsKey) -> Consumer:
+def _consumer(brokers: str, settings: tuple[tuple[str, str], ...]) -> Consumer:
     """Return the consumer of this process: Spark reuses Python workers, and connecting takes longer than a batch."""
+    config = KafkaConfig(brokers, "", dict(settings))
     defaults = {
         "queued.max.messages.kbytes": _MAX_PREFETCH_KBYTES,
         # A range is assigned per batch: a long wait after an empty response would delay it.
@@ -64,12 +51,12 @@ def _consumer(key: _SettingsKey) -> Consumer:
         "isolation.level": "read_committed",
         "check.crcs": True,
     }
-    return Consumer({**defaults, **key.config.client_settings(**required)})
+    return Consumer({**defaults, **config.client_settings(**required)})
 
 
 def read_range(config: KafkaConfig, offsets: OffsetRange) -> Iterator[Message]:
     """Yield the messages of a range; ClewError if some were deleted, or if no broker answers for two minutes."""
-    consumer = _consumer(_SettingsKey(config))
+    consumer = _consumer(config.brokers, tuple(sorted(config.settings.items())))
     with translate_kafka_errors(config):
         consumer.assign([TopicPartition(offsets.topic, offsets.partition, offsets.start)])
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from threading import Event, Thread
 from typing import Final, Self
 
 from clew.data_dir import DataDir
-from clew.errors import ClewError
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
@@ -117,7 +115,7 @@ class Watcher:
         try:
             self._poll()
             self.last_error = None
-        except (ClewError, sqlite3.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # an error must not end the watcher of a server
             self._close_resources()
             self.last_error = next(iter(str(error).splitlines()), type(error).__name__)
             self._warn_once(f"Cannot read the index: {self.last_error} It is tried again.")
@@ -235,7 +233,7 @@ class BackgroundWatcher:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self._stop = Event()
-        self._thread = Thread(target=self._run, name="clew-watch", daemon=True)
+        self._thread = Thread(target=watcher.run, args=(self._stop,), name="clew-watch", daemon=True)
 
     def __enter__(self) -> Self:
         self.watcher.__enter__()
@@ -247,6 +245,3 @@ class BackgroundWatcher:
         # A POST that is running ends within its timeout.
         self._thread.join()
         self.watcher.__exit__()
-
-    def _run(self) -> None:
-        self.watcher.run(self._stop)

@@ -62,6 +62,8 @@ class Webhook:
         try:
             self._parts = urlsplit(self.url)
             has_port = self._parts.port is None or self._parts.port > 0
+            # Raises for a name that cannot be resolved, such as `a..b`.
+            (self._parts.hostname or "").encode("idna")
         except ValueError as error:
             raise UsageError(f"Invalid webhook URL: {error}.", hint=hint) from error
         is_clean = all(" " < character < "\x7f" for character in self.url)

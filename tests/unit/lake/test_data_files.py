@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clew.lake.data_files import FileWriter
+from clew.lake.data_files import FileWriter, read_batches
 from clew.lake.storage import LocalStorage
 
 
@@ -77,3 +77,17 @@ def test_reports_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     file_writer = writer(tmp_path)
     with pytest.raises(OSError, match="No space left on device"):
         list(file_writer.add({"events": batch("x" * 1000)}))
+
+
+def test_reads_the_columns_of_a_schema_in_its_order(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"id": ["a", "b", "c"], "count": pa.array([1, 2, 3], pa.int32()), "old": [1, 2, 3]}
+    )
+    (file,) = [*(file_writer := writer(tmp_path)).add({"events": rows}), *file_writer.flush()]
+    schema = pa.schema([("new", pa.list_(pa.string())), ("count", pa.int64()), ("id", pa.string())])
+    batches = list(read_batches(f"{tmp_path}/events/{file.name}", schema, 2))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    assert all(batch.schema == schema for batch in batches)
+    assert pa.Table.from_batches(batches).to_pylist()[2] == {"new": None, "count": 3, "id": "c"}
+    (empty,) = read_batches(f"{tmp_path}/events/{file.name}", pa.schema([("new", pa.string())]))
+    assert empty.num_rows == 3

@@ -239,6 +239,20 @@ def test_an_unreadable_index_is_tried_again(scenario: Any, watch: Watch, wait: C
     assert watch.lines == failed("a")
 
 
+def test_an_unexpected_error_does_not_end_the_watcher(
+    scenario: Any, watch: Watch, wait: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(scenario, "before")
+    watch.run_once()
+    with monkeypatch.context() as patched, BackgroundWatcher(watch.watcher()) as background:
+        patched.setattr(watcher_module, "find_notifications", lambda *_: 1 / 0)
+        fail(scenario, "a")
+        wait(lambda: background.watcher.last_error == "division by zero")
+        patched.undo()
+        wait(lambda: watch.lines)
+    assert watch.lines == failed("a")
+
+
 def test_metrics(scenario: Any, watch: Watch) -> None:
     from prometheus_client import CollectorRegistry, generate_latest
 

@@ -94,7 +94,16 @@ def test_an_unreachable_endpoint_is_tried_less_and_less_often() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "example.com", "ftp://example.com", "https://", "http://a:b@example.com", "http://x:99999", "http://a b"],
+    [
+        "",
+        "example.com",
+        "ftp://example.com",
+        "https://",
+        "http://a:b@example.com",
+        "http://x:99999",
+        "http://a b",
+        "http://a..b",
+    ],
 )
 def test_invalid_urls(url: str) -> None:
     with pytest.raises(UsageError, match="Invalid webhook URL"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import reduce, wraps
 from pathlib import Path
 from threading import Event
@@ -153,8 +153,7 @@ def _format_line(notification: Notification) -> str:
     return " ".join(f"{at}{notification.text}".split())
 
 
-@contextmanager
-def _serve_metrics(watcher: Watcher, host: str, port: int) -> Iterator[int]:
+def _serve_metrics(watcher: Watcher, host: str, port: int) -> AbstractContextManager[int]:
     # Imported here: needs the extra `metrics`.
     from prometheus_client import CollectorRegistry
 
@@ -163,8 +162,7 @@ def _serve_metrics(watcher: Watcher, host: str, port: int) -> Iterator[int]:
 
     registry, metrics = CollectorRegistry(), WatchMetrics(watcher)
     registry.register(metrics)
-    with serve_monitoring(registry, host, port, metrics.check_ready) as actual_port:
-        yield actual_port
+    return serve_monitoring(registry, host, port, metrics.check_ready)
 
 
 @contextmanager

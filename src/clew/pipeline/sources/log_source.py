@@ -77,10 +77,8 @@ class LogSource(DataSource):
 
 class _LogReader(RangeReader, DataSourceReader):
     def __init__(self, folder: Path, cores: int, start: int, end: int) -> None:
-        self._folder = folder
-        self._cores = cores
-        self._start = start
-        self._end = end
+        self._folder, self._cores = folder, cores
+        self._start, self._end = start, end
 
     def partitions(self) -> Sequence[InputPartition]:
         return _partitions(self._folder, self._cores, self._start, min(self._end, end_position(self._folder)))

@@ -227,9 +227,7 @@ def _source_class(config: KafkaConfig) -> type[TopicSource]:
 
 class _TopicReader(RangeReader, DataSourceReader):
     def __init__(self, cores: int, start: SourceOffset, end: SourceOffset) -> None:
-        self._cores = cores
-        self._start = start
-        self._end = end
+        self._cores, self._start, self._end = cores, start, end
 
     def partitions(self) -> Sequence[InputPartition]:
         return plan_topic_tasks(self._start, self._end, self._cores)
