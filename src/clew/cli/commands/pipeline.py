@@ -1,4 +1,4 @@
-"""`clew pipeline` and `clew index`."""
+"""`clew pipeline`."""
 
 from __future__ import annotations
 
@@ -196,12 +196,11 @@ def pipeline_run(  # noqa: PLR0913
     # Imported here: `clew pipeline status` must not load Spark.
     from clew.lake.history import recent_rejections
     from clew.pipeline.pipeline import open_pipeline
-    from clew.pipeline.preflight import check_log_offsets
 
     metrics = _metrics(home, is_enabled=metrics_file is not None)
     with show_progress() as progress:
         progress("Reading events")
-        check_log_offsets(home, progress)
+        _check_log(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         try:
             with _open_appender(home, kafka) as log:
@@ -317,7 +316,6 @@ def pipeline_stream(  # noqa: PLR0913
     from clew.lake.history import recent_rejections
     from clew.pipeline.maintenance import MaintenanceConfig
     from clew.pipeline.pipeline import open_pipeline
-    from clew.pipeline.preflight import check_log_offsets
 
     if is_child:
         exit_with_parent()
@@ -327,7 +325,7 @@ def pipeline_stream(  # noqa: PLR0913
     metrics = _metrics(home, is_enabled=metrics_port is not None)
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
-        check_log_offsets(home, progress)
+        _check_log(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         import_events = _stream_importer(home, kafka, locations, stop, stack, is_child=is_child)
 
@@ -571,6 +569,16 @@ def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool)
     return TopicEvents(kafka, must_reset=must_reset)
 
 
+def _check_log(home: DataDir, progress: ProgressDisplay) -> None:
+    """Report what is missing in the log, and a removal that was interrupted."""
+    from clew.pipeline.forget import read_pending_target
+    from clew.pipeline.preflight import check_log_offsets
+
+    check_log_offsets(home, progress)
+    if target := read_pending_target(home):
+        progress(f"The removal of {target} was interrupted: run `clew forget --resume`")
+
+
 def _open_appender(home: DataDir, kafka: KafkaConfig | None) -> AbstractContextManager[EventAppender]:
     """Open what takes the place of the log."""
     if kafka is None:
@@ -675,45 +683,3 @@ def _print_stats(stats: IngestStats, rejections: list[Rejection], *, as_json: bo
         )
         for rejection in rejections:
             console.print(f"  {rejection.source}: {rejection.reason}, {rejection.detail}")
-
-
-@click.group("index")
-def index_group() -> None:
-    """Manage the query index."""
-
-
-@index_group.command("rebuild")
-@facet_order_option("Changes the setting of the lake, and rewrites derived tables.")
-@json_option(lambda result: stderr_console().print(f"Rebuilt the index: {result['events']:,} events."))
-@lake_option
-@spark_options
-def index_rebuild(facet_order: FacetOrder | None, home: DataDir, master: str, conf: dict[str, str]) -> dict[str, int]:
-    """Rebuild the index from the lake. The old index is used until the new one is complete."""
-    from clew.pipeline.pipeline import open_pipeline
-
-    _prepare_rebuild(home, facet_order)
-    with (
-        show_progress() as progress,
-        open_pipeline(home, on_progress=progress, master=master, conf=conf, rebuild=True) as pipeline,
-    ):
-        count = pipeline.index.event_count
-        if facet_order is not None:
-            pipeline.refresh()
-    return {"events": count}
-
-
-def _prepare_rebuild(home: DataDir, facet_order: FacetOrder | None) -> None:
-    from clew.index.backends import open_backend
-    from clew.lake.lake import Lake
-    from clew.lake.storage import open_storage
-    from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
-
-    if not open_storage(home.lake).has_folder():
-        raise ClewError(f"There is no lake at {home.lake}.", hint="Run `clew pipeline run` first.")
-    with acquire_lock(home.lake / PIPELINE_LOCK), acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
-        lake = Lake(home.lake)
-        lake.create_or_validate()
-        if facet_order is not None:
-            # Remove the index first: it was built with the old order.
-            open_backend(home.index).remove()
-            lake.set_facet_order(facet_order)
