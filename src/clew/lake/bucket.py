@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 # Of S3, Google and Azure.
 _NO_BUCKET: Final = re.compile("NoSuchBucket|The specified bucket does not exist|ContainerNotFound")
-_STORE_NAME: Final = re.compile(r"\b(S3|AWS|GCS|Azure\w*|MicrosoftAzure)\b|GetFileInfo|google::cloud")
+_STORE_NAME: Final = re.compile(
+    r"\b(S3|AWS|GCS|Azure\w*|MicrosoftAzure)\b|GetFileInfo|google::cloud|Error performing [A-Z]+ https?://"
+)
 
 
 class _Cause(NamedTuple):

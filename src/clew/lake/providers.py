@@ -156,7 +156,8 @@ _AZURE: Final = Provider(
     {
         "credentials": "Set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, or"
         " AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID.",
-        "permissions": "Required: the role Storage Blob Data Contributor on the container.",
+        "permissions": "Check the account and its key or token. Required: the role Storage Blob Data Contributor on the"
+        " container.",
         "http": "Set AZURE_ALLOW_HTTP=true if the network is trusted, or use https.",
         "region": "Check the name of the account.",
         "endpoint": "Check the network connection and AZURE_STORAGE_ACCOUNT_NAME.",

@@ -212,3 +212,19 @@ def test_missing_extra_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'clew\[s3\]'"):
         open_bucket_storage(BucketUrl("s3://b/l"))
+
+
+@pytest.mark.parametrize("bucket", ["azurite"], indirect=True)
+def test_wrong_credentials_of_azure(bucket: BucketUrl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmcga2V5")
+    other = BucketUrl(f"az://{bucket.bucket[:30]}/lake")
+    for operation in OPERATIONS.values():
+        with pytest.raises(ClewError, match=r"access was denied.*\n.*Check the account and its key"):
+            operation(open_storage(other))
+
+
+@pytest.mark.parametrize("bucket", ["azurite"], indirect=True)
+def test_missing_container_of_azure(bucket: BucketUrl) -> None:
+    for operation in OPERATIONS.values():
+        with pytest.raises(ClewError, match="the bucket does not exist"):
+            operation(open_storage(f"az://missing-{bucket.bucket[:30]}/lake"))

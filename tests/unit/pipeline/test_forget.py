@@ -21,6 +21,7 @@ from clew.events.ids import event_id
 from clew.events.streams import Stream
 from clew.lake.lake import Lake, replace_files
 from clew.lake.schemas import EVENT_TABLE_NAMES
+from clew.lake.storage import open_storage
 from clew.pipeline import forget as module
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record, read_batch_records
 from clew.pipeline.forget import ErasureCount, count_matches, forget, read_pending_target
@@ -239,3 +240,23 @@ def test_a_topic_is_reported_as_not_removed(ingested: DataDir) -> None:
     assert any("Kafka topic events" in place for place in receipt.not_removed)
     assert any("Backups" in place for place in receipt.not_removed)
     assert receipt.lake == ErasureCount(deleted=1, changed=3)
+
+
+@pytest.mark.parametrize("home", ["bucket"], indirect=True)
+def test_a_lake_in_a_bucket(ingested: DataDir) -> None:
+    def read_objects() -> bytes:
+        lake, content = Lake(ingested.lake), b""
+        for table in (*EVENT_TABLE_NAMES, *(f"{name}/_delta_log" for name in EVENT_TABLE_NAMES)):
+            storage = open_storage(ingested.lake / table)
+            for file in storage.list_files():
+                content += storage.read(file.name) or b""
+                if file.name.endswith(".parquet"):
+                    content += repr(pq.ParquetFile(storage.parquet_source(file.name)).read().to_pylist()).encode()
+        assert lake.row_counts()["lineage_events"] == 4
+        return content
+
+    assert SECRET.encode() in read_objects()
+    receipt = forget(ingested, DATASET)
+    assert receipt.lake == ErasureCount(deleted=1, changed=3)
+    assert SECRET.encode() not in read_objects()
+    assert any("versioning" in place for place in receipt.not_removed)

@@ -199,12 +199,11 @@ def pipeline_run(  # noqa: PLR0913
     # Imported here: `clew pipeline status` must not load Spark.
     from clew.lake.history import recent_rejections
     from clew.pipeline.pipeline import open_pipeline
-    from clew.pipeline.preflight import check_log_offsets
 
     metrics = _metrics(home, is_enabled=metrics_file is not None)
     with show_progress() as progress:
         progress("Reading events")
-        check_log_offsets(home, progress)
+        _check_log(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         try:
             with open_log_or_topic(home, kafka) as log:
@@ -319,7 +318,6 @@ def pipeline_stream(  # noqa: PLR0913
     from clew.lake.history import recent_rejections
     from clew.pipeline.maintenance import MaintenanceConfig
     from clew.pipeline.pipeline import open_pipeline
-    from clew.pipeline.preflight import check_log_offsets
 
     if is_child:
         exit_with_parent()
@@ -329,7 +327,7 @@ def pipeline_stream(  # noqa: PLR0913
     metrics = _metrics(home, is_enabled=metrics_port is not None)
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
-        check_log_offsets(home, progress)
+        _check_log(home, progress)
         source = _event_source(home, kafka, must_reset=must_reset)
         import_events = _stream_importer(home, kafka, locations, stop, stack, is_child=is_child)
 
@@ -571,6 +569,16 @@ def _event_source(home: DataDir, kafka: KafkaConfig | None, *, must_reset: bool)
     from clew.pipeline.sources.topic_source import TopicEvents
 
     return TopicEvents(kafka, must_reset=must_reset)
+
+
+def _check_log(home: DataDir, progress: ProgressDisplay) -> None:
+    """Report what is missing in the log, and a removal that was interrupted."""
+    from clew.pipeline.forget import read_pending_target
+    from clew.pipeline.preflight import check_log_offsets
+
+    check_log_offsets(home, progress)
+    if target := read_pending_target(home):
+        progress(f"The removal of {target} was interrupted: run `clew forget --resume`")
 
 
 def _stream_importer(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from clew.cli.commands.forget import find_target
+from clew.cli.commands.data_dir import find_target
 from clew.cli.main import cli
 from clew.data_dir import DataDir
 from clew.errors import ClewError, UsageError

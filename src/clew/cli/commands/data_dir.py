@@ -1,4 +1,4 @@
-"""`clew forget`."""
+"""`clew backup`, `clew restore`, `clew forget` and `clew index`: commands on a whole data directory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,55 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew.cli.options import json_option, lake_option, spark_options
-from clew.cli.output import format_count, show_progress, stdout_console
+from clew.cli.options import facet_order_option, home_option, json_option, lake_option, spark_options
+from clew.cli.output import format_bytes, format_count, show_progress, stderr_console, stdout_console
 from clew.data_dir import DataDir, replace_file
 from clew.errors import ClewError, UsageError
 from clew.events.erasure import ErasureKind, ErasureTarget, EventEraser
+from clew.events.facets import FacetOrder
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.aliases import AliasStore
 from clew.query.names import UnknownNameError, match_datasets
 
 if TYPE_CHECKING:
+    from clew.pipeline.backup import BackupManifest
     from clew.pipeline.forget import ErasureCount, ForgetReceipt
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def _print_manifest(manifest: BackupManifest) -> None:
+    files = format_count(len(manifest.files), "file")
+    index = "" if manifest.has_index else " The index is not included; the next `clew pipeline run` rebuilds it."
+    stderr_console().print(f"Copied {files}, {format_bytes(manifest.bytes)}, of {manifest.created_at}.{index}")
+
+
+@click.command("backup")
+@click.argument("folder", type=_FOLDER)
+@json_option(_print_manifest)
+@lake_option
+def backup_command(folder: Path, home: DataDir) -> BackupManifest:
+    """Copy the data directory to a new folder, also while servers and pipelines are running.
+
+    The copy has every event that was acknowledged before the command was started. The lake must be a folder.
+    """
+    from clew.pipeline.backup import create_backup
+
+    with show_progress() as progress:
+        return create_backup(home, folder.absolute(), progress)
+
+
+@click.command("restore")
+@click.argument("folder", type=_FOLDER)
+@json_option(_print_manifest)
+@home_option
+def restore_command(folder: Path, home: DataDir) -> BackupManifest:
+    """Copy a backup to a new data directory. The next pipeline continues where the backup ends."""
+    from clew.pipeline.backup import restore_backup
+
+    with show_progress() as progress:
+        return restore_backup(folder.absolute(), home, progress)
 
 
 def _print_receipt(receipt: ForgetReceipt) -> None:
@@ -172,3 +209,45 @@ def _erase_from_state(home: DataDir, eraser: EventEraser) -> Iterator[str]:
                 store.erase(eraser.mentions)
         except ClewError:
             yield f"The notifications of {path}: a watcher is running. Stop it and run the command again."
+
+
+@click.group("index")
+def index_group() -> None:
+    """Manage the query index."""
+
+
+@index_group.command("rebuild")
+@facet_order_option("Changes the setting of the lake, and rewrites derived tables.")
+@json_option(lambda result: stderr_console().print(f"Rebuilt the index: {result['events']:,} events."))
+@lake_option
+@spark_options
+def index_rebuild(facet_order: FacetOrder | None, home: DataDir, master: str, conf: dict[str, str]) -> dict[str, int]:
+    """Rebuild the index from the lake. The old index is used until the new one is complete."""
+    from clew.pipeline.pipeline import open_pipeline
+
+    _prepare_rebuild(home, facet_order)
+    with (
+        show_progress() as progress,
+        open_pipeline(home, on_progress=progress, master=master, conf=conf, rebuild=True) as pipeline,
+    ):
+        count = pipeline.index.event_count
+        if facet_order is not None:
+            pipeline.refresh()
+    return {"events": count}
+
+
+def _prepare_rebuild(home: DataDir, facet_order: FacetOrder | None) -> None:
+    from clew.index.backends import open_backend
+    from clew.lake.lake import Lake
+    from clew.lake.storage import open_storage
+    from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
+
+    if not open_storage(home.lake).has_folder():
+        raise ClewError(f"There is no lake at {home.lake}.", hint="Run `clew pipeline run` first.")
+    with acquire_lock(home.lake / PIPELINE_LOCK), acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
+        lake = Lake(home.lake)
+        lake.create_or_validate()
+        if facet_order is not None:
+            # Remove the index first: it was built with the old order.
+            open_backend(home.index).remove()
+            lake.set_facet_order(facet_order)
