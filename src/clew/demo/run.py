@@ -19,7 +19,7 @@ from clew.errors import ClewError
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.pipeline import open_pipeline
-from clew.pipeline.progress import ProgressCallback
+from clew.progress import ProgressCallback
 from clew.query.model import LineageStep, NotebookRun
 from clew.query.pages.run_page import build_run_page
 from clew.query.service import LineageService

@@ -40,9 +40,9 @@ from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.locks import acquire_lock
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
+from clew.progress import ProgressCallback, no_progress
 from clew.query.entities.aliases import AliasStore
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations, read_annotations
 

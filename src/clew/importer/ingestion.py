@@ -14,8 +14,8 @@ from clew.eventlog.segments import end_position
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.locks import PIPELINE_LOCK, LockedError, read_lock_holder
 from clew.pipeline.pipeline import open_pipeline
-from clew.pipeline.progress import ProgressCallback
 from clew.pipeline.reprocess import BackfillProgress, run_backfill
+from clew.progress import ProgressCallback
 
 _POLL_SECONDS = 0.5
 

@@ -10,6 +10,6 @@ The stages of a batch, in order:
 `pipeline.py` runs the stages, once or as a stream. `preflight.py` and `checkpoint.py` check and store its state.
 `reprocess.py`, `repair.py`, `maintenance.py`, `forget.py`, `backup.py`, `status.py` and `metrics.py` are the other
 operations on a lake. `spark/` has the session, Java and DataFrames of lake tables. `locks.py` ensures one pipeline per
-lake; `supervisor.py` restarts the pipeline of `clew up`; `progress.py` reports progress; `submit.py` is the entry point
+lake; `supervisor.py` restarts the pipeline of `clew up`; `submit.py` is the entry point
 for spark-submit; `own_lineage.py` reports the runs of the pipeline as OpenLineage events.
 """

@@ -33,7 +33,7 @@ from clew.errors import ClewError, UsageError
 from clew.lake.schemas import ALL_TABLE_NAMES, BACKFILLS, LINEAGE_EVENTS
 from clew.pipeline.checkpoint import NO_BATCH, Checkpoint
 from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
-from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.progress import ProgressCallback, no_progress
 
 _MANIFEST: Final = "backup.json"
 _PARTIAL_SUFFIX = ".partial"

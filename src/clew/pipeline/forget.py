@@ -41,8 +41,8 @@ from clew.lake.scan import ValueRange, scan_range
 from clew.lake.schemas import EVENT_GRAIN_TABLES, LARGE_COLUMNS, REJECTED_EVENTS, TABLES_BY_NAME
 from clew.pipeline.checkpoint import Checkpoint, forget_log_tails, open_log
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.workers import BYTES_PER_BATCH, TaskEvent, add_rows
+from clew.progress import ProgressCallback, no_progress
 
 _REQUEST_FILE: Final = "forget.json"
 _ALL_POSITIONS: Final = ValueRange("seq", 0, 2**63 - 1)

@@ -37,7 +37,7 @@ from clew.lake.refresh_state import is_refreshed, reset_refresh_state
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, STATE_TABLE_NAMES, Table
 from clew.pipeline.checkpoint import Checkpoint, forget_log_tails, open_log
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock, read_lock_holder
-from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.progress import ProgressCallback, no_progress
 
 _HOUR = 3600.0
 ALL_EVENTS: Final = ExpiredSelection()

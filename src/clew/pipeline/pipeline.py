@@ -37,12 +37,12 @@ from clew.pipeline.ingest import BatchIngestor, IngestStats
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
 from clew.pipeline.preflight import check_consistency, recover_index, repair_checkpoint
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.reprocess import load_index, rebuild_index
 from clew.pipeline.sources.event_source import LOG, EventSource
 from clew.pipeline.spark.cluster import ApplicationRecorder, record_application
 from clew.pipeline.spark.dataframes import local_uri
 from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, translate_spark_errors, warm_up
+from clew.progress import ProgressCallback, no_progress
 
 BatchListener = Callable[[BatchRecord], None]
 

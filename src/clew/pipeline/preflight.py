@@ -16,7 +16,7 @@ from clew.lake.lake import Lake
 from clew.lake.manifest import read_manifest
 from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLE_NAMES
 from clew.pipeline.checkpoint import Checkpoint, SourceOffset, read_batch_records
-from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.progress import ProgressCallback, no_progress
 
 _LAKE_FILE = "lake.json"
 # Exists while a pipeline writes the index.

@@ -48,8 +48,8 @@ from clew.lake.storage import DELTA_LOG_DIR, open_parquet, open_storage, table_n
 from clew.pipeline.checkpoint import Checkpoint, read_ranges
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.preflight import find_missing_batch, read_checkpoint_lake_id
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.workers import BYTES_PER_BATCH, TaskEvent, add_rows, read_log_events
+from clew.progress import ProgressCallback, no_progress
 
 # An event may be 10 MB.
 _ROWS_PER_BATCH = 64

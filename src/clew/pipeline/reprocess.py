@@ -53,7 +53,6 @@ from clew.pipeline.checkpoint import Checkpoint, open_log
 from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import AsyncIndexWriter
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, LockedError, acquire_lock
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
 from clew.pipeline.worker_reports import SpilledChanges, WorkerReport, run_tasks
@@ -62,6 +61,7 @@ from clew.pipeline.workers import (
     read_lake_events,
     read_raw_only_events,
 )
+from clew.progress import ProgressCallback, no_progress
 
 APP_ID: Final = "clew-backfill"
 CHUNK_BYTES: Final = 128 << 20

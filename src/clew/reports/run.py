@@ -15,9 +15,9 @@ from clew.errors import ClewError
 from clew.lake.lake import Lake
 from clew.lake.manifest import require_lake
 from clew.lake.schemas import DERIVED_TABLE_NAMES, SOURCE_TABLE_NAMES
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import LakeTables, Tables
 from clew.pipeline.spark.session import get_session
+from clew.progress import ProgressCallback, no_progress
 from clew.reports.html import render_bar_chart, render_page, render_paragraph, render_table
 from clew.reports.tables import (
     audit_report,

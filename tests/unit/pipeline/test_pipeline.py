@@ -14,7 +14,7 @@ from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.maintenance import MaintenanceConfig
 from clew.pipeline.pipeline import Pipeline
-from clew.pipeline.progress import no_progress
+from clew.progress import no_progress
 
 
 class DeadSession:

@@ -40,9 +40,9 @@ from clew.pipeline.derive.scope import (
     drop_keys,
     write_rows,
 )
-from clew.pipeline.progress import ProgressCallback, ProgressReporter, no_progress
 from clew.pipeline.spark.dataframes import read_table_files, run_concurrently
 from clew.pipeline.spark.session import translate_spark_errors, tuned_for_size
+from clew.progress import ProgressCallback, ProgressReporter, no_progress
 
 _APP_ID: Final = "clew-derived"
 # Above this share of new events, a rebuild is cheaper.

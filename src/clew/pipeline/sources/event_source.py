@@ -13,9 +13,9 @@ from clew.errors import ClewError
 from clew.eventlog.segments import end_position
 from clew.lake.lake import Lake
 from clew.pipeline.checkpoint import Checkpoint, SourceOffset
-from clew.pipeline.progress import ProgressCallback
 from clew.pipeline.sources import log_source
 from clew.pipeline.workers import TaskEvent, read_log_events
+from clew.progress import ProgressCallback
 
 # Reads the events of a task: Arrow batches of ranges, and the keywords `duplicate_seqs` and `raw_only_ranges`.
 LogEventReader = Callable[..., Iterator[TaskEvent]]

@@ -40,11 +40,11 @@ from clew.pipeline.checkpoint import (
     TopicState,
     write_topic_state,
 )
-from clew.pipeline.progress import ProgressCallback
 from clew.pipeline.reprocess import ReplayStats, replay_events
 from clew.pipeline.sources.event_source import EventSource, LogEventReader
 from clew.pipeline.sources.log_source import RangeReader, RangesPartition
 from clew.pipeline.spark.topic_tasks import read_topic_events
+from clew.progress import ProgressCallback
 
 FORMAT_NAME = "clew_topic"
 # 128 MB at that size.

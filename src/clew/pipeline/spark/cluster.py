@@ -23,8 +23,8 @@ from clew.data_dir import DataDir
 from clew.errors import ClewError, UsageError
 from clew.lake.lake import WORKER_REPORTS_DIR
 from clew.lake.storage import Storage, open_storage
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.application import SparkApplication, remove_application, write_application
+from clew.progress import ProgressCallback, no_progress
 
 _CONNECT_SCHEME: Final = "sc://"
 _STANDALONE_SCHEME: Final = "spark://"

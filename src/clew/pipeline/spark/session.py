@@ -26,13 +26,13 @@ from clew.errors import ClewError
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.lake.storage import open_storage
-from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.sources import log_source
 from clew.pipeline.sources.log_source import LogSource
 from clew.pipeline.spark.cluster import apply_cluster_defaults, check_executors, is_local_master, validate_master
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
 from clew.pipeline.workers import EventTask, read_log_events
+from clew.progress import ProgressCallback, no_progress
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 # Measured on a lake of 200 events: all derived tables in 24 CPU-seconds instead of 54.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.pipeline.progress import ProgressReporter
+from clew.progress import ProgressReporter
 
 
 def test_reports_every_five_seconds() -> None:
