@@ -50,6 +50,10 @@ df = pd.DataFrame(np.zeros((2, 5000)))
 out = df[df[0] >= 0]
 out['new'] = 1
 """,
+    "blocks with NumPy positions": """\
+df = pd.DataFrame({'g': ['p', 'q', 'p'], 'n': pd.Series([1, 2, None], dtype='Int64'), 'x': [1., 2., 3.]})
+out = df.groupby('g').describe()
+""",
     "empty frame": "out = pd.DataFrame().copy()",
     "many dtypes": """\
 df = pd.DataFrame({'c': pd.Categorical(['a']), 'd': pd.to_datetime(['2024']), 'p': pd.period_range('2024', periods=1)})

@@ -448,7 +448,8 @@ def _encode_block(dtype: Any, positions: Any) -> Blocks:
     _, name, width = _type_cache.get(id(dtype)) or _describe_type(dtype)
     indexer = getattr(positions, "indexer", None)
     if indexer.__class__ is slice and indexer.step > 0:
-        return [name, width, indexer.start, indexer.stop, indexer.step]
+        # NumPy integers in frames that pandas concatenated.
+        return [name, width, int(indexer.start), int(indexer.stop), int(indexer.step)]
     return [name, width, [int(position) for position in positions], None, None]
 
 
