@@ -80,15 +80,17 @@ _SESSION_RUN = """select run_uuid from runs join jobs on jobs.namespace = job_na
 where session_id = {session} and job_type = 'NOTEBOOK' order by state_seq desc limit 1"""
 
 # The same, with names before renames. PostgreSQL allows one self-reference, and takes the collation of the first query.
+# From a name to its canonical name, and from that to all names: the steps are linear in the number of names.
 _ALIASES_AND_RENAMES_CTE = """with recursive names (namespace, name) as (
     select namespace, name from dataset_aliases where false union select ?1, ?2
-    union select coalesce(other.namespace, renames.namespace), coalesce(other.name, renames.name)
-    from names join (select 0 as is_rename union all select 1) steps on true
-    left join dataset_aliases own on is_rename = 0 and (own.namespace, own.name) = (names.namespace, names.name)
+    union select coalesce(own.canonical_namespace, other.namespace, renames.namespace),
+    coalesce(own.canonical_name, other.name, renames.name)
+    from names join (select 0 as step union all select 1 union all select 2) steps on true
+    left join dataset_aliases own on step = 0 and (own.namespace, own.name) = (names.namespace, names.name)
     left join dataset_aliases other
-    on (other.canonical_namespace, other.canonical_name) = (own.canonical_namespace, own.canonical_name)
-    left join renames on is_rename = 1 and (to_namespace, to_name) = (names.namespace, names.name)
-    where coalesce(other.name, renames.name) is not null)"""
+    on step = 1 and (other.canonical_namespace, other.canonical_name) = (names.namespace, names.name)
+    left join renames on step = 2 and (to_namespace, to_name) = (names.namespace, names.name)
+    where coalesce(own.canonical_name, other.name, renames.name) is not null)"""
 
 _JOB_GRAPH_FINGERPRINT = """select
 (select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.api.marquez.conftest import Event, Shop, dataset, event
 
 from clew.data_dir import IndexLocation
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog
 
@@ -64,4 +65,18 @@ def measure_loading(catalog: Catalog, size: int) -> float:
     names = [("postgres://db:5432", f"n{size}-{number}") for number in range(size)]
     start = time.perf_counter()
     assert len(catalog.datasets_by_name(names)) == size
+    return time.perf_counter() - start
+
+
+def test_all_names_are_found_in_linear_time(shop: Shop) -> None:
+    shop.send([make_chain(f"n{size}-", size) for size in (SMALL, LARGE)])
+    with IndexReader(shop.home.index) as index:
+        small, large = (min(measure_names(index, size) for _ in range(3)) for size in (SMALL, LARGE))
+    assert large < 3 * LARGE / SMALL * small
+
+
+def measure_names(index: IndexReader, size: int) -> float:
+    """Measure the time to find the names of a chain, from its end."""
+    start = time.perf_counter()
+    assert len(index.all_names("postgres://db:5432", f"n{size}-{size - 1}")) == size + 1
     return time.perf_counter() - start
