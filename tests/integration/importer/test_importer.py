@@ -73,8 +73,7 @@ def test_an_import_is_complete_repeatable_and_compared(
     assert not home.log.exists()
 
     first = import_into(home, database, spark)
-    # The job `manual`, and the dataset `in`, which is read without facets.
-    assert (first.events, first.entity_events, first.annotations) == (24, 2, 3)
+    assert (first.events, first.entity_events, first.annotations) == (24, 1, 3)
     assert (first.ingestion.rejected, first.ingestion.is_complete) == (0, True)
     rows = stored_events(home)
     assert [row["event"] for row in rows[:24]] == EVENTS
@@ -86,7 +85,7 @@ def test_an_import_is_complete_repeatable_and_compared(
     assert (again.events, again.entity_events, again.annotations) == (0, 0, 0)
     database.store([run_event(50)])
     assert import_into(home, database, spark).events == 1
-    assert len(stored_events(home)) == 27
+    assert len(stored_events(home)) == 26
 
     with TestClient(build_read_app(home)) as client:
         run = client.get(f"/api/v1/jobs/runs/{row_id('run', 3)}").json()
@@ -105,10 +104,10 @@ def test_an_import_is_complete_repeatable_and_compared(
 
     # Users of clew keep their own tags at the next import.
     exported = export_all(home, tmp_path / "export", is_compressed=True)
-    assert (exported.events, exported.annotations, exported.rejected) == (27, 3, 0)
+    assert (exported.events, exported.annotations, exported.rejected) == (26, 3, 0)
     copy = DataDir(tmp_path / "copy")
     imported = import_event_files(ImportContext(copy, SparkOptions(session=spark)), [str(tmp_path / "export")])
-    assert (imported.events, imported.annotations) == (27, 3)
+    assert (imported.events, imported.annotations) == (26, 3)
     assert [row["event"] for row in stored_events(copy)] == [row["event"] for row in stored_events(home)]
     with TestClient(build_read_app(copy)) as client:
         assert client.get("/api/v1/namespaces/db/datasets/out0").json()["tags"] == ["PII"]
@@ -200,7 +199,7 @@ def test_documented_commands(
         arguments = [database.url if "postgresql://" in argument else argument for argument in command]
         result = CliRunner().invoke(cli, arguments)
         assert result.exit_code == 0, f"{command}: {result.output} {result.exception}"
-    assert len(gzip.decompress((tmp_path / "backup" / "events.ndjson.gz").read_bytes()).splitlines()) == 26
+    assert len(gzip.decompress((tmp_path / "backup" / "events.ndjson.gz").read_bytes()).splitlines()) == 25
 
 
 def test_commands(database: MarquezDatabase, tmp_path: Path) -> None:
