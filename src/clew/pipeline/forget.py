@@ -165,7 +165,8 @@ def forget(
 
 def _import_all(home: DataDir, target: ErasureTarget, log: LogWriter) -> None:
     """Import what would bring the entity back into the log later; raise if that is not possible."""
-    if target.kind is ErasureKind.SESSION and any((home.streams / target.id).glob(".capture/*.log")):
+    folder = _session_folder(home, target)
+    if folder is not None and any(folder.glob(".capture/*.log")):
         message = f"The notebook of {target} is still running."
         raise ClewError(message, hint="Stop its kernel, then run the command again. Nothing was removed.")
     topic = Checkpoint(home.checkpoint).topic
@@ -298,16 +299,23 @@ def _erase_from_streams(home: DataDir, eraser: EventEraser, receipt: ForgetRecei
         receipt.streams.deleted += 1
         return b" " * len(line)
 
+    folder = _session_folder(home, eraser.target)
+    if folder is not None:
+        shutil.rmtree(folder)
+        receipt.deleted_files.append(str(folder))
     if eraser.target.kind is ErasureKind.SESSION:
-        folder = home.streams / eraser.target.id
-        if folder.is_dir():
-            shutil.rmtree(folder)
-            receipt.deleted_files.append(str(folder))
         forget_stream(eraser.target.id, home.log)
     for name, stream in STREAM_FILES.items():
         for path in sorted(home.streams.glob(f"*/{name}")):
             source = path.relative_to(home.streams).as_posix()
             overwrite_lines(path, lambda _, line, stream=stream, source=source: erase(stream, source, line))  # type: ignore[misc]
+
+
+def _session_folder(home: DataDir, target: ErasureTarget) -> Path | None:
+    """Return the folder of a session. Its id is from events: `..` must not name another folder."""
+    folder = home.streams / target.id
+    is_own = folder.name == target.id and target.id != ".."
+    return folder if target.kind is ErasureKind.SESSION and is_own and folder.is_dir() else None
 
 
 def _delete_caches(home: DataDir, receipt: ForgetReceipt) -> None:

@@ -216,6 +216,19 @@ def test_event_files_of_notebooks_are_imported_and_erased(ingested: DataDir) -> 
     assert find_text(ingested, "5e551041") == []
 
 
+@pytest.mark.parametrize("session", ["..", ".", "a/../..", ""])
+def test_a_session_named_like_a_path_deletes_no_other_folder(session: str, ingested: DataDir) -> None:
+    with LogWriter(ingested.log) as log:
+        log.append([IncomingEvent(Stream.RUNTIME, "test", json.dumps({**CELL, "session_id": session}).encode())])
+    (ingested.streams / "a").mkdir(parents=True)
+    other = ingested.streams / "5e551041" / "events.txt"
+    other.parent.mkdir()
+    other.write_text("{}")
+    forget(ingested, ErasureTarget(ErasureKind.SESSION, session))
+    assert other.exists()
+    assert ingested.log.exists()
+
+
 def test_is_refused_while_others_write(ingested: DataDir) -> None:
     before = read_rows(ingested)
     with acquire_lock(ingested.lake_folder / ".lock"), pytest.raises(LockedError, match="Another pipeline is running"):
