@@ -43,6 +43,7 @@ from clew.pipeline.checkpoint import (
 from clew.pipeline.reprocess import ReplayStats, replay_events
 from clew.pipeline.sources.event_source import EventSource, LogEventReader
 from clew.pipeline.sources.log_source import RangeReader, RangesPartition
+from clew.pipeline.spark.cluster import register_source
 from clew.pipeline.spark.topic_tasks import read_topic_events
 from clew.progress import ProgressCallback
 
@@ -90,13 +91,13 @@ class TopicEvents(EventSource):
 
     def load(self, spark: SparkSession, home: DataDir, start: SourceOffset, end: SourceOffset) -> DataFrame:  # noqa: ARG002
         """Return the ranges between two offsets."""
-        spark.dataSource.register(_source_class(self._config))
+        register_source(spark, _source_class(self._config))
         reader = spark.read.format(FORMAT_NAME).option("cores", spark.sparkContext.defaultParallelism)
         return reader.option("start", start.encode().decode()).option("end", end.encode().decode()).load()
 
     def load_stream(self, spark: SparkSession, home: DataDir, bytes_per_trigger: int | None) -> DataFrame:
         """Return the stream of new ranges."""
-        spark.dataSource.register(_source_class(self._config))
+        register_source(spark, _source_class(self._config))
         cores = spark.sparkContext.defaultParallelism
         reader = spark.readStream.format(FORMAT_NAME).option("cores", cores).option("state", str(home.checkpoint))
         if bytes_per_trigger is not None:

@@ -17,7 +17,9 @@ import msgspec
 from msgspec import Struct
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
+import clew
 from clew import __version__
 from clew.data_dir import DataDir
 from clew.errors import ClewError, UsageError
@@ -71,6 +73,19 @@ CLUSTER_SQL_DEFAULTS: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
+
+
+def register_source(session: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source.
+
+    Spark plans its reads in a Python process of the driver, which does not find packages of `--py-files`.
+    """
+    environment, archive = session.sparkContext.environment, Path(clew.__file__).parents[1]
+    variables = {"PYTHONPATH": str(archive)} if archive.is_file() else {}
+    environment.update(variables)
+    session.dataSource.register(source)
+    for name in variables:
+        del environment[name]
 
 
 def apply_cluster_defaults(session: SparkSession) -> None:

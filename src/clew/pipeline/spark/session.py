@@ -28,7 +28,13 @@ from clew.events.streams import Stream
 from clew.lake.storage import open_storage
 from clew.pipeline.sources import log_source
 from clew.pipeline.sources.log_source import LogSource
-from clew.pipeline.spark.cluster import apply_cluster_defaults, check_executors, is_local_master, validate_master
+from clew.pipeline.spark.cluster import (
+    apply_cluster_defaults,
+    check_executors,
+    is_local_master,
+    register_source,
+    validate_master,
+)
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
 from clew.pipeline.workers import EventTask, read_log_events
@@ -233,7 +239,7 @@ def build_session(
     if not is_local:
         apply_cluster_defaults(session)
         session.sparkContext.environment.update(_WORKER_VARIABLES)
-    session.dataSource.register(LogSource)
+    register_source(session, LogSource)
     # Otherwise Spark computes the call site of each RDD from a stack trace. Inherited by threads.
     for kind in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{kind}", "clew")
