@@ -125,7 +125,7 @@ def parse_event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
         subject=parse_dataset(parts.get("dataset")),
         inputs=parse_datasets(parts.get("inputs")),
         outputs=parse_datasets(parts.get("outputs")),
-        run_facets=rename_facets(object_members(run.get("facets"))),
+        run_facets=object_members(run.get("facets")),
         job_facets=object_members(job.get("facets")),
         session_id=string_value(parts.get("session_id")),
         execution_id=string_value(parts.get("execution_id")),
@@ -144,11 +144,6 @@ def parse_event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
     if not (event.run or event.job or event.subject) or (model and int(model[1]) > MAX_SPEC_MAJOR):
         raise InvalidEventError
     return event
-
-
-def rename_facets(facets: Facets) -> Facets:
-    """Give early names of facets their current names; a facet that has the current name wins."""
-    return {"parent" if name == "parentRun" and "parent" not in facets else name: text for name, text in facets.items()}
 
 
 def parse_dataset(text: str | None) -> Dataset | None:

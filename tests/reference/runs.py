@@ -30,8 +30,8 @@ def get_run_facets(event: Event) -> Facets:
 
 
 def get_parent_facets(event: Event) -> Facets:
-    """Return the `parent` facet, which early clients named `parentRun`."""
-    name = "parent" if "parent" in event.run_facets else "parentRun"
+    """Return the `parent` facet; its early name `parentRun` wins."""
+    name = "parentRun" if "parentRun" in event.run_facets else "parent"
     return {"parent": event.run_facets[name]} if name in event.run_facets else {}
 
 

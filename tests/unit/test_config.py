@@ -72,7 +72,7 @@ def test_defaults_without_a_config_file(tmp_path: Path, monkeypatch: pytest.Monk
     ("config", "message"),
     [
         ("home", "Cannot read .*clew.toml: "),
-        ('hom = "x"', r"Unknown setting 'hom' in .*\.\nValid settings: home, kafka_config, lake"),
+        ('hom = "x"', r"Unknown setting 'hom' in .*\.\nValid settings: home, lake"),
         ("master = 2", r"Invalid value 2 for master in .*\.\nUse a string\."),
         ('java = "graal"', r"Invalid value 'graal' for java in .*\.\nUse auto, system or bundled\."),
     ],

@@ -348,7 +348,7 @@ def _list_unreachable(home: DataDir, target: ErasureTarget) -> list[str]:
 def _read_request(home: DataDir) -> _Request | None:
     try:
         return msgspec.json.decode((home.root / _REQUEST_FILE).read_bytes(), type=_Request)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
 
 

@@ -68,7 +68,7 @@ PG = "postgres%3A%2F%2Fdb%3A5432"
         ("/stats/jobs?period=WEEK&timezone=Mars/Base", 400, "query param timezone must name a time zone"),
         ("/search", 400, "query param q must not be null"),
         ("/search?q=a&after=now", 400, "query param after must be a date: YYYY-MM-DD"),
-        ("/events", 404, "HTTP 404 Not Found"),
+        ("/event", 404, "HTTP 404 Not Found"),
     ],
 )
 def test_error_messages(shared_shop: Shop, path: str, status: int, message: str) -> None:
