@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 import sys
 from collections import ChainMap
@@ -38,7 +39,7 @@ from clew.capture.diagnostics import record_error
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
 from clew.capture.introspection.bytecode import literal_sequences
 from clew.capture.introspection.read_tracking import has_reads, record_read, record_scalar, scalar_sources
-from clew.capture.introspection.user_code import read_locals
+from clew.capture.introspection.user_code import guard, read_locals
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -109,7 +110,7 @@ class PolarsBackend(Backend):
         for name in dir(polars):
             if name.startswith(("read_", "scan_", "from_")) or name in _FUNCTIONS:
                 rule = _trace_function_of_frames if name in _FUNCTIONS_OF_FRAMES else _trace_function
-                patches.function(polars, name, Tracing(rule))
+                patches.function(polars, name, Tracing(rule, prepare=_keep_frames if name in _FUNCTIONS else None))
         for name in ("__init__", "register", "register_many", "register_globals", "execute"):
             patches.method(polars.SQLContext, name, Tracing(_trace_context))
 
@@ -250,6 +251,23 @@ def _keep_generators(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
             for items, value in zip(call.args, passed, strict=True)
         )
     return passed, call.kwargs
+
+
+def _keep_frames(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keep the frames of an iterator while polars consumes it: `pl.concat(f(name) for name in names)`."""
+    frames = call.first_argument()
+    if not hasattr(frames, "__next__"):
+        return call.args, call.kwargs
+    call.pre_state = []
+    # The frames are created by user code, which is traced until the iterator is exhausted.
+    guard.depth = 0
+    kept = itertools.chain(map(functools.partial(_keep, call.pre_state), frames), iter(_resume_guard, None))
+    args = tuple(kept if value is frames else value for value in call.args)
+    return args, {name: kept if value is frames else value for name, value in call.kwargs.items()}
+
+
+def _resume_guard() -> None:
+    guard.depth = 1
 
 
 def _keep(items: list[Any], item: Any) -> Any:
@@ -593,7 +611,7 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
 def _trace_function_of_frames(call: Call) -> None:
     """Trace pl.collect_all(frames) and pl.align_frames(*frames): each result is a frame."""
     argument = call.first_argument()
-    frames = call.args if is_frame(argument) else list(argument)
+    frames = call.args if is_frame(argument) else call.pre_state or list(argument)
     for index, result in enumerate(call.result):
         if call.name == "collect_all":
             _record_created(structs.replace(call, result=result), [frames[index]], "collect", (), {})
@@ -606,7 +624,7 @@ def _trace_function(call: Call) -> None:
     if not isinstance(call.result, BACKEND.frame_types):
         return
     if call.name == "concat":
-        _record_created(call, list(argument or ()))
+        _record_created(call, call.pre_state or list(argument or ()))
     elif call.name == "sql":
         _record_sql(call, {})
     elif call.name == "from_pandas":

@@ -99,6 +99,29 @@ CASES = [
         "w <- t.w IDENTITY, x <- u.x IDENTITY, * <- u.x FILTER, * <- t.k JOIN, * <- u.k JOIN",
     ),
     ("t.lazy().select('v')", "v <- t.v IDENTITY"),
+    (
+        "pl.concat([t.select('k', 'w'), u.select('k', 'x')], how='align')",
+        (
+            "k <- t.k TRANSFORMATION, k <- t.k CONDITIONAL, k <- u.k TRANSFORMATION, k <- u.k CONDITIONAL, "
+            "w <- t.w IDENTITY, x <- u.x IDENTITY, * <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    (
+        "pl.concat([t.select('k', 'w').lazy(), u.select('k', 'x').lazy()], how='align_right').collect()",
+        "k <- u.k IDENTITY, w <- t.w IDENTITY, x <- u.x IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
+    ),
+    ("pl.concat(frame.select('k') for frame in (t, u))", "k <- t.k IDENTITY, k <- u.k IDENTITY"),
+    (
+        "t.select('k').join(u.select('k'), 'k', 'full', coalesce=True)",
+        (
+            "k <- t.k TRANSFORMATION, k <- t.k CONDITIONAL, k <- u.k TRANSFORMATION, k <- u.k CONDITIONAL, "
+            "* <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    (
+        "t.sort('w').join_asof(u.sort('x'), left_on='w', right_on='x', by_left='k', by_right='k').select('v')",
+        "v <- t.v IDENTITY, * <- t.w SORT, * <- u.x SORT, * <- t.w JOIN, * <- u.x JOIN, * <- t.k JOIN, * <- u.k JOIN",
+    ),
 ]
 
 
