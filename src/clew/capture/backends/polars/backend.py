@@ -37,8 +37,7 @@ from clew.capture.backends.sql_lineage import connection_database
 from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.diagnostics import record_error
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
-from clew.capture.introspection.bytecode import literal_sequences
-from clew.capture.introspection.read_tracking import has_reads, record_read, record_scalar, scalar_sources
+from clew.capture.introspection.read_tracking import has_reads, is_literal, record_read, record_scalar, scalar_sources
 from clew.capture.introspection.user_code import guard, read_locals
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
@@ -588,7 +587,7 @@ def _record_from_data(call: Call, data: Any, frame: Any) -> None:
     fields = {}
     if isinstance(data, dict):
         fields = {label: _value_provenance(value, call) for label, value in data.items()}
-    elif data is not None and not is_literal(data, call.caller.f_code):
+    elif data is not None and not _is_code_literal(data, call):
         fields = dict.fromkeys(version.columns, _value_provenance(data, call))
     BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
 
@@ -603,7 +602,7 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
         return known
     if isinstance(value, (int, float)):
         return apply_direct(union(*_number_sources(value, call)), TRANSFORMATION | INFERRED)
-    if isinstance(value, (str, bytes, type(None), range)) or is_literal(value, call.caller.f_code):
+    if isinstance(value, (str, bytes, type(None), range)) or _is_code_literal(value, call):
         return {}
     return statement_provenance(call, call.name)
 
@@ -641,13 +640,13 @@ def _trace_function(call: Call) -> None:
         _record_created(call, [], call.name, (argument,), {})
 
 
-def is_literal(data: Any, code: Any) -> bool:
+def _is_code_literal(data: Any, call: Call) -> bool:
     """Return whether a list is a literal of the code, or has such lists as items."""
     if not isinstance(data, (list, tuple)):
         return False
     is_nested = bool(data) and all(isinstance(item, (list, tuple)) for item in data)
-    return tuple(map(id, data)) in literal_sequences(code) or (
-        is_nested and all(is_literal(item, code) for item in data)
+    return is_literal(data, call.values(), call.caller) or (
+        is_nested and all(_is_code_literal(item, call) for item in data)
     )
 
 

@@ -419,3 +419,23 @@ def test_values_that_leave_polars(code: str, label: str | None, sources: set[str
     exec(compile(code, "<pipeline>", "exec"), names)
     edges = clew.lineage(names["out"], until=[stop]).edges()
     assert {edge.source_column for edge in edges if edge.column == label} == sources
+
+
+@pytest.mark.parametrize(
+    ("code", "sources"),
+    [
+        ("out = pl.DataFrame({'c': sorted(set(t['w'].to_list()))})", {("w", True)}),
+        ("keys = [key[0] for key, part in t.group_by('w')]; out = pl.DataFrame({'c': keys})", {("w", True)}),
+        ("keys = sorted(set(t['w'].to_list())); out = t.select(c=pl.Series(keys))", {("w", True)}),
+        ("low, high = sorted(set(t['w'].to_list())); out = pl.DataFrame({'c': [low, high]})", {("w", True)}),
+        ("out = pl.DataFrame({'c': [4, 5]})", set()),
+        ("keys = [4, 5]; out = pl.DataFrame({'c': keys})", set()),
+    ],
+)
+def test_computed_lists_equal_to_a_literal_are_no_origins(code: str, sources: set[tuple[str, bool]]) -> None:
+    t = pl.DataFrame({"w": [4, 5, 4]})
+    names: dict[str, Any] = {"pl": pl, "t": t}
+    stop = clew.version(t, name="t")
+    exec(compile(f"subset = t.filter(pl.col('w').is_in([4, 5])); {code}", "<pipeline>", "exec"), names)
+    edges = clew.lineage(names["out"], until=[stop]).edges()
+    assert {(edge.source_column, edge.opaque) for edge in edges if edge.column == "c"} == sources
