@@ -46,11 +46,15 @@ Dependencies: TypeAlias = dict[SourceColumn, int]
 NamedColumn: TypeAlias = tuple[str, Dependencies]
 
 FILE_PREFIX = "file:"
+# The table and the column of a parameter of a query.
+PARAMETER = "?"
 STAR = "*"
 _FILE_NAME = re.compile(
     r"/|\\|\.(?:csv|tsv|txt|parquet|pq|json|jsonl|ndjson|arrow|feather|ipc|xlsx|avro|db|duckdb)(?:\.\w+)?$",
     re.IGNORECASE,
 )
+# Table functions that name a table or have the text of a query.
+_QUERY_FUNCTIONS = ("query", "query_table")
 _FILE_FUNCTION = re.compile(r"read_|st_read$|\w+_scan$", re.IGNORECASE)
 # Databases that resolve a name in the select list to an earlier alias if no table has the column.
 _LATERAL_ALIASES = frozenset(["duckdb", "snowflake", "redshift", "clickhouse", "databricks", "spark"])
@@ -198,6 +202,7 @@ def parse_query(text: Any, tables: Mapping[str, list[str]], dialect: str = "duck
         msg = f"{type(trees[0]).__name__ if trees else 'no statement'} is not a supported query"
         raise UnsupportedSyntaxError(msg)
     _restore_columns(trees[0])
+    _resolve_table_functions(trees[0], dialect)
     scope = build_scope(qualify_tables(trees[0], dialect=dialect))
     if scope is None:
         msg = f"{type(trees[0]).__name__} is not a query"
@@ -227,6 +232,25 @@ def _restore_columns(tree: Any) -> None:
             for column in list(part.find_all(exp.Column)) if part is not None else ():
                 if not column.table and column.name in variables and column is not tree:
                     column.replace(exp.Null())
+
+
+def _resolve_table_functions(tree: Any, dialect: str) -> None:
+    """Replace the functions `query_table('name')` and `query('text')` of DuckDB by what they name."""
+    import sqlglot
+    from sqlglot import expressions as exp
+
+    for table in list(tree.find_all(exp.Table)):
+        name = table.this.name.lower() if isinstance(table.this, exp.Anonymous) else ""
+        literals = [item.this for item in table.this.find_all(exp.Literal)] if name in _QUERY_FUNCTIONS else []
+        if not literals:
+            continue
+        text = literals[0]
+        if name == "query_table":
+            text = " union all by name ".join(f"select * from {literal}" for literal in literals)  # noqa: S608 - parsed, not run
+        inner = exp.Subquery(this=sqlglot.parse_one(text, dialect=dialect), alias=table.args.get("alias"))
+        inner.set("joins", table.args.get("joins"))
+        _resolve_table_functions(inner, dialect)
+        table.replace(inner)
 
 
 def _is_operand(identifier: Any) -> bool:
@@ -445,6 +469,8 @@ class _ScopeVisitor:
 
         if isinstance(node, exp.Column):
             return compose(self._column(node, scope), step)
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            return compose({(PARAMETER, PARAMETER): IDENTITY}, step)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             inner = next((child for child in scope.subquery_scopes if child.expression is node.unnest()), None)
             columns = [uses for _, uses in self.visit(inner).columns] if inner is not None else []
