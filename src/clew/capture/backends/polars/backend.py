@@ -312,6 +312,10 @@ def _trace_leaving(call: Call) -> None:
     record_read(call.caller, version)
     if call.name == "item":
         _record_scalar(call, version, call.argument(1, "column"))
+    elif isinstance(call.result, dict):
+        for label, value in call.result.items():
+            if isinstance(value, BACKEND.module.Series):
+                value.__dict__[STATE_ATTR] = SeriesLineage(version.field(label))
     # Python objects have no weak references.
     with contextlib.suppress(TypeError):
         attach_to_array(call.result, version.fields(), version)
@@ -587,6 +591,8 @@ def _record_from_data(call: Call, data: Any, frame: Any) -> None:
     fields = {}
     if isinstance(data, dict):
         fields = {label: _value_provenance(value, call) for label, value in data.items()}
+    elif isinstance(data, (list, tuple)) and data and all(isinstance(item, BACKEND.module.Series) for item in data):
+        fields = zip_by_position(list(version.columns), [_value_provenance(series, call) for series in data])
     elif data is not None and not _is_code_literal(data, call):
         fields = dict.fromkeys(version.columns, _value_provenance(data, call))
     BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)

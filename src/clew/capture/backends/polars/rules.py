@@ -282,6 +282,35 @@ def trace_concat(call: MethodCall) -> OperationLineage:
     return OperationLineage("join", ExplicitEdges(fields), rows)
 
 
+def trace_update(call: MethodCall) -> OperationLineage:
+    """Trace frame.update(other, on=...): values of the other frame, or the old ones where it has none."""
+    left, right = call.sources[:2]
+    how, on = call.argument(2, "how", "left"), call.argument(1, "on")
+    left_keys, right_keys = (
+        as_list(on if on is not None else call.kwargs.get(side)) for side in ("left_on", "right_on")
+    )
+    updated = [label for label in call.labels if left.has(label) and right.has(label) and label not in right_keys]
+    is_null_kept = bool(call.kwargs.get("include_nulls"))
+    fields: dict[Any, Provenance] = {}
+    for label in updated:
+        both = coalesced(right.field(label), left.field(label))
+        values = union(left.field(label), right.field(label))
+        fields[label] = apply_direct(values, TRANSFORMATION) if is_null_kept else both
+    if how == "full":
+        for left_key, right_key in zip(left_keys, right_keys, strict=False):
+            fields[left_key] = coalesced(left.field(left_key), right.field(right_key))
+    is_joined = bool(updated) or how == "full"
+    rows = union(left.fields(left_keys), right.fields(right_keys)) if is_joined and left_keys else {}
+    return OperationLineage("join", IdentityEdges(left, IDENTITY, fields), as_indirect(rows, JOIN))
+
+
+def trace_merge_sorted(call: MethodCall) -> OperationLineage:
+    """Trace frame.merge_sorted(other, key): rows of both frames, sorted by the key."""
+    keys = as_list(call.argument(1, "key"))
+    rows = union(*[as_indirect(source.fields(keys), SORT) for source in call.sources])
+    return trace_concat(call._replace(kwargs={}))._replace(rows=rows)
+
+
 def trace_unknown_method(call: MethodCall) -> OperationLineage:
     """Trace a method without a rule: from all columns, flagged OPAQUE."""
     all_columns = union(*[source.fields(None, TRANSFORMATION | OPAQUE) for source in call.sources])
@@ -341,4 +370,6 @@ RULES: dict[str, Rule] = {
     "join": trace_join,
     "join_asof": trace_join,
     "concat": trace_concat,
+    "update": trace_update,
+    "merge_sorted": trace_merge_sorted,
 }

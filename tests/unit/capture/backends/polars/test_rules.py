@@ -110,6 +110,17 @@ CASES = [
         "pl.concat([t.select('k', 'w').lazy(), u.select('k', 'x').lazy()], how='align_right').collect()",
         "k <- u.k IDENTITY, w <- t.w IDENTITY, x <- u.x IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
     ),
+    (
+        "t.update(u.select('k', v=pl.col('v').cast(float)), on='k').select('v', 'w')",
+        (
+            "v <- t.v TRANSFORMATION, v <- t.v CONDITIONAL, v <- u.v TRANSFORMATION, v <- u.v CONDITIONAL, "
+            "w <- t.w IDENTITY, * <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    ("t.select('k', 'w').update(u.select('k'), 'k')", "k <- t.k IDENTITY, w <- t.w IDENTITY"),
+    ("t.select('w').merge_sorted(t.select('w'), 'w')", "w <- t.w IDENTITY, * <- t.w SORT"),
+    ("pl.DataFrame(t.select('k', 'v').get_columns())", "k <- t.k IDENTITY, v <- t.v IDENTITY"),
+    ("pl.DataFrame(t.select('k', 'v').to_dict())", "k <- t.k IDENTITY, v <- t.v IDENTITY"),
     ("pl.concat(frame.select('k') for frame in (t, u))", "k <- t.k IDENTITY, k <- u.k IDENTITY"),
     (
         "t.select('k').join(u.select('k'), 'k', 'full', coalesce=True)",
