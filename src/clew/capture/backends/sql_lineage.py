@@ -16,10 +16,8 @@ from clew.capture.backends.base import get_backend
 from clew.capture.diagnostics import record_error
 from clew.capture.lineage.datasets import (
     ExternalDataset,
-    as_text,
     is_sqlite_connection,
-    sqlite_cursor,
-    sqlite_files,
+    read_sqlite_schema,
     table_namer,
 )
 from clew.capture.lineage.frame_version import FrameVersion
@@ -119,7 +117,7 @@ def connection_database(connection: Any, text: str, frames: Mapping[str, FrameVe
         name = connection.partition(":")[0].partition("+")[0]
     tables: dict[str, tuple[str, list[str]]] = {}
     if is_sqlite_connection(connection):
-        name, tables = "sqlite", _read_schema(connection, text)
+        name, tables = "sqlite", read_sqlite_schema(connection, text)
     elif name == "sqlite" and url is not None:
         tables = _engine_schema(connection, text)
 
@@ -138,33 +136,13 @@ def _engine_schema(connection: Any, text: str) -> dict[str, tuple[str, list[str]
     is_own = pooled is None
     try:
         pooled = connection.raw_connection() if is_own else pooled
-        return _read_schema(pooled.dbapi_connection, text)
+        return read_sqlite_schema(pooled.dbapi_connection, text)
     except Exception as error:  # noqa: BLE001 - the schema is optional
         record_error("schema", error)
         return {}
     finally:
         if is_own and pooled is not None:
             pooled.close()
-
-
-def _read_schema(connection: Any, text: str) -> dict[str, tuple[str, list[str]]]:
-    """Return name and columns of the tables of a sqlite3 connection that a text mentions, by lower-case name."""
-    schema: dict[str, tuple[str, list[str]]] = {}
-    try:
-        cursor, words = sqlite_cursor(connection), text.lower()
-        for name in sqlite_files(connection):
-            master = "sqlite_temp_master" if name == "temp" else f'"{name}".sqlite_master'
-            rows = cursor.execute(f"select name from {master} where type in ('table', 'view')").fetchall()  # noqa: S608
-            for table in [as_text(row[0]) for row in rows]:
-                if table.lower() not in words:
-                    continue
-                quoted = table.replace('"', '""')
-                columns = [as_text(row[1]) for row in cursor.execute(f'pragma "{name}".table_info("{quoted}")')]
-                schema[f"{name}.{table}".lower()] = (f"{name}.{table}", columns)
-                schema.setdefault(table.lower(), (table if name == "main" else f"{name}.{table}", columns))
-    except Exception:  # noqa: BLE001 - used by another thread, closed or locked: the lineage is marked INFERRED
-        return {}
-    return schema
 
 
 class QueryLineage(NamedTuple):
