@@ -16,10 +16,8 @@ from clew.capture.backends.base import get_backend
 from clew.capture.diagnostics import record_error
 from clew.capture.lineage.datasets import (
     ExternalDataset,
-    as_text,
     is_sqlite_connection,
-    sqlite_cursor,
-    sqlite_files,
+    read_sqlite_schema,
     table_namer,
 )
 from clew.capture.lineage.frame_version import FrameVersion
@@ -46,11 +44,15 @@ Dependencies: TypeAlias = dict[SourceColumn, int]
 NamedColumn: TypeAlias = tuple[str, Dependencies]
 
 FILE_PREFIX = "file:"
+# The table and the column of a parameter of a query.
+PARAMETER = "?"
 STAR = "*"
 _FILE_NAME = re.compile(
     r"/|\\|\.(?:csv|tsv|txt|parquet|pq|json|jsonl|ndjson|arrow|feather|ipc|xlsx|avro|db|duckdb)(?:\.\w+)?$",
     re.IGNORECASE,
 )
+# Table functions that name a table or have the text of a query.
+_QUERY_FUNCTIONS = ("query", "query_table")
 _FILE_FUNCTION = re.compile(r"read_|st_read$|\w+_scan$", re.IGNORECASE)
 # Databases that resolve a name in the select list to an earlier alias if no table has the column.
 _LATERAL_ALIASES = frozenset(["duckdb", "snowflake", "redshift", "clickhouse", "databricks", "spark"])
@@ -115,7 +117,7 @@ def connection_database(connection: Any, text: str, frames: Mapping[str, FrameVe
         name = connection.partition(":")[0].partition("+")[0]
     tables: dict[str, tuple[str, list[str]]] = {}
     if is_sqlite_connection(connection):
-        name, tables = "sqlite", _read_schema(connection, text)
+        name, tables = "sqlite", read_sqlite_schema(connection, text)
     elif name == "sqlite" and url is not None:
         tables = _engine_schema(connection, text)
 
@@ -134,33 +136,13 @@ def _engine_schema(connection: Any, text: str) -> dict[str, tuple[str, list[str]
     is_own = pooled is None
     try:
         pooled = connection.raw_connection() if is_own else pooled
-        return _read_schema(pooled.dbapi_connection, text)
+        return read_sqlite_schema(pooled.dbapi_connection, text)
     except Exception as error:  # noqa: BLE001 - the schema is optional
         record_error("schema", error)
         return {}
     finally:
         if is_own and pooled is not None:
             pooled.close()
-
-
-def _read_schema(connection: Any, text: str) -> dict[str, tuple[str, list[str]]]:
-    """Return name and columns of the tables of a sqlite3 connection that a text mentions, by lower-case name."""
-    schema: dict[str, tuple[str, list[str]]] = {}
-    try:
-        cursor, words = sqlite_cursor(connection), text.lower()
-        for name in sqlite_files(connection):
-            master = "sqlite_temp_master" if name == "temp" else f'"{name}".sqlite_master'
-            rows = cursor.execute(f"select name from {master} where type in ('table', 'view')").fetchall()  # noqa: S608
-            for table in [as_text(row[0]) for row in rows]:
-                if table.lower() not in words:
-                    continue
-                quoted = table.replace('"', '""')
-                columns = [as_text(row[1]) for row in cursor.execute(f'pragma "{name}".table_info("{quoted}")')]
-                schema[f"{name}.{table}".lower()] = (f"{name}.{table}", columns)
-                schema.setdefault(table.lower(), (table if name == "main" else f"{name}.{table}", columns))
-    except Exception:  # noqa: BLE001 - used by another thread, closed or locked: the lineage is marked INFERRED
-        return {}
-    return schema
 
 
 class QueryLineage(NamedTuple):
@@ -198,6 +180,7 @@ def parse_query(text: Any, tables: Mapping[str, list[str]], dialect: str = "duck
         msg = f"{type(trees[0]).__name__ if trees else 'no statement'} is not a supported query"
         raise UnsupportedSyntaxError(msg)
     _restore_columns(trees[0])
+    _resolve_table_functions(trees[0], dialect)
     scope = build_scope(qualify_tables(trees[0], dialect=dialect))
     if scope is None:
         msg = f"{type(trees[0]).__name__} is not a query"
@@ -227,6 +210,25 @@ def _restore_columns(tree: Any) -> None:
             for column in list(part.find_all(exp.Column)) if part is not None else ():
                 if not column.table and column.name in variables and column is not tree:
                     column.replace(exp.Null())
+
+
+def _resolve_table_functions(tree: Any, dialect: str) -> None:
+    """Replace the functions `query_table('name')` and `query('text')` of DuckDB by what they name."""
+    import sqlglot
+    from sqlglot import expressions as exp
+
+    for table in list(tree.find_all(exp.Table)):
+        name = table.this.name.lower() if isinstance(table.this, exp.Anonymous) else ""
+        literals = [item.this for item in table.this.find_all(exp.Literal)] if name in _QUERY_FUNCTIONS else []
+        if not literals:
+            continue
+        text = literals[0]
+        if name == "query_table":
+            text = " union all by name ".join(f"select * from {literal}" for literal in literals)  # noqa: S608 - parsed, not run
+        inner = exp.Subquery(this=sqlglot.parse_one(text, dialect=dialect), alias=table.args.get("alias"))
+        inner.set("joins", table.args.get("joins"))
+        _resolve_table_functions(inner, dialect)
+        table.replace(inner)
 
 
 def _is_operand(identifier: Any) -> bool:
@@ -445,6 +447,8 @@ class _ScopeVisitor:
 
         if isinstance(node, exp.Column):
             return compose(self._column(node, scope), step)
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            return compose({(PARAMETER, PARAMETER): IDENTITY}, step)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             inner = next((child for child in scope.subquery_scopes if child.expression is node.unnest()), None)
             columns = [uses for _, uses in self.visit(inner).columns] if inner is not None else []

@@ -20,6 +20,7 @@ from clew.capture.backends.base import (
 )
 from clew.capture.backends.sql_lineage import (
     FILE_PREFIX,
+    PARAMETER,
     STAR,
     Dependencies,
     NamedColumn,
@@ -33,7 +34,7 @@ from clew.capture.backends.sql_lineage import (
     source_names,
 )
 from clew.capture.diagnostics import record_error
-from clew.capture.introspection.read_tracking import record_read, record_scalar
+from clew.capture.introspection.read_tracking import reads_defining, record_read, record_scalar
 from clew.capture.introspection.user_code import guard, is_user_code
 from clew.capture.lineage.datasets import (
     ExternalDataset,
@@ -55,9 +56,11 @@ from clew.capture.lineage.transformations import CONDITIONAL, FILTER, IDENTITY, 
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from types import FrameType
 
 
 # Texts in a query that may be names of files.
+_PARAMETERS = re.compile(r"[?$:%@]")
 _FILES = re.compile(r"'([^']*[./][^']*)'")
 
 
@@ -76,6 +79,8 @@ class Query:
         self.tables = {name.lower(): version for name, version in tables.items() if not database.has_table(name)}
         self.database = database
         self._is_view = is_view
+        # Sources of the values of its parameters.
+        self.parameters: Provenance = {}
         if not is_view:
             self.tables.update(self._written_versions())
 
@@ -202,16 +207,20 @@ class Query:
 
     def sources(self) -> tuple[FrameVersion, ...]:
         """Return the versions of the tables read; of all candidate tables if the text cannot be parsed."""
+        parameters = dict.fromkeys(version for version, _ in self.parameters)
         if self.lineage is None:
             words = _words(self.text)
             names = [name for name in self._table_columns if name in words and name not in self.tables]
             files = [f"{FILE_PREFIX}{path}" for path in _FILES.findall(self.text)]
-            return (*self.tables.values(), *[self._source(name) for name in (*names, *files)])
-        return tuple(dict.fromkeys(self._source(table) for table in sorted(self.lineage.tables)))
+            return (*self.tables.values(), *[self._source(name) for name in (*names, *files)], *parameters)
+        return tuple(dict.fromkeys([*map(self._source, sorted(self.lineage.tables)), *parameters]))
 
     def _to_provenance(self, dependencies: Dependencies, label: Hashable) -> Provenance:
         sources = []
         for (table, column), flags in dependencies.items():
+            if table == PARAMETER:
+                sources.append(compose(self.parameters, flags))
+                continue
             version = self._source(table)
             source_label = label if column == STAR else _match_case(version, column, label)
             record = version.made_by
@@ -278,8 +287,13 @@ class QueryRecord(OperationRecord, kw_only=True):
         """Ignore assignments: the dependencies come from the text."""
 
 
-def referenced_frames(text: str, namespaces: Mapping[str, Any]) -> dict[str, FrameVersion]:
-    """Return the current versions of the frames that the text mentions by variable name."""
+def referenced_frames(
+    text: str, namespaces: Mapping[str, Any], caller: FrameType | None = None
+) -> dict[str, FrameVersion]:
+    """Return the current versions of the frames that the text mentions by variable name.
+
+    The columns of an Arrow table of unknown origin are inferred from the statements of `caller` that define it.
+    """
     named = {word: namespaces[word] for word in set(re.findall(r"\w+", text)) if word in namespaces}
     versions = {}
     for name, value in named.items():
@@ -292,7 +306,13 @@ def referenced_frames(text: str, namespaces: Mapping[str, Any]) -> dict[str, Fra
         elif (known := array_version(value)) is not None:
             versions[name] = known
         elif hasattr(getattr(value, "schema", None), "names") and not is_frame(value):
-            versions[name] = FrameVersion(columns=list(value.schema.names), name=name, engine="pyarrow")
+            version = FrameVersion(columns=list(value.schema.names), name=name, engine="pyarrow")
+            reads = union(*reads_defining(caller, {name})) if caller is not None else {}
+            if reads:
+                inferred = apply_direct(reads, TRANSFORMATION | INFERRED)
+                edges = ExplicitEdges(dict.fromkeys(version.columns, inferred))
+                version.made_by = OperationRecord("from_pandas", "unknown", version, edges)
+            versions[name] = version
     return versions
 
 
@@ -369,7 +389,10 @@ class StatementRecorder:
         record_written(version)
 
     def _query(self, text: Any, *, is_view: bool = False) -> Query:
-        return Query(text, self._frames, self._database, is_view=is_view)
+        query = Query(text, self._frames, self._database, is_view=is_view)
+        if len(self._call.values()) > 1 and _PARAMETERS.search(query.text):
+            query.parameters = statement_provenance(self._call, self._call.name)
+        return query
 
     def _name(self, table: Any) -> str:
         table = table.this if type(table).__name__ == "Schema" else table

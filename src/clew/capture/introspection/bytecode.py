@@ -433,22 +433,51 @@ def is_within(offset: int, spans: list[Span]) -> bool:
     return any(first <= offset <= last for first, last in spans)
 
 
+class LiteralSite(NamedTuple):
+    """The instruction that loads or builds a list or tuple literal, and whether its value is stored in a variable."""
+
+    offset: int
+    is_stored: bool
+
+
 @cached_by_code
-def literal_sequences(code: CodeType) -> frozenset[tuple[int, ...]]:
-    """Return the list and tuple literals of a code object as tuples of the ids of their items."""
-    return frozenset(_find_literal_sequences(code))
-
-
-def _find_literal_sequences(code: CodeType) -> Iterator[tuple[int, ...]]:
-    for constant in code.co_consts:
-        if isinstance(constant, tuple):
-            yield tuple(map(id, constant))
+def literal_sites(code: CodeType) -> dict[tuple[int, ...], list[LiteralSite]]:
+    """Return where the list and tuple literals of a code object are, by the ids of their items."""
+    sites: dict[tuple[int, ...], list[LiteralSite]] = {}
+    steps = [step for step in _instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
     loaded: list[int] = []
-    for instruction in _instructions(code):
-        if instruction.opname in _CONSTANTS:
-            loaded.append(id(instruction.argval))
-            continue
-        count = int(instruction.arg or 0)
-        if instruction.opname == "BUILD_LIST" and len(loaded) >= count:
-            yield tuple(loaded[len(loaded) - count :])
-        loaded = []
+    for position, step in enumerate(steps):
+        following = [item.opname for item in steps[position + 1 : position + 3]]
+        ids: tuple[int, ...] | None = None
+        if step.opname in _CONSTANTS:
+            loaded.append(id(step.argval))
+            ids = tuple(map(id, step.argval)) if isinstance(step.argval, tuple) else None
+            # `[1, 2, 3]` extends an empty list by a tuple.
+            following = following[1:] if following[:1] == ["LIST_EXTEND"] else following
+        else:
+            count = int(step.arg or 0)
+            if step.opname == "BUILD_LIST" and len(loaded) >= count:
+                ids = tuple(loaded[len(loaded) - count :])
+            loaded = []
+        if ids is not None:
+            is_stored = bool(following) and following[0].startswith(tuple(_ASSIGNMENTS))
+            sites.setdefault(ids, []).append(LiteralSite(step.offset, is_stored))
+    return sites
+
+
+def literals_passed(code: CodeType, sites: list[LiteralSite], call: int) -> int:
+    """Return how many of the literals a call gets as values; 0 if its arguments branch or cannot be parsed."""
+    running = statement_at(bytecode_statements(code), call)
+    spans = operand_spans(code, call)
+    span = (spans[0][0], spans[-1][1]) if spans else (running.start if running is not None else 0, call - 1)
+    inner: list[Span] = []
+    for step in _instructions(code, span):
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return 0
+        # The arguments of other calls in the arguments: `f(g([1, 2]))`.
+        if step.opname in _CALLS and step.arg:
+            operands = operand_spans(code, step.offset)
+            if not operands:
+                return 0
+            inner += operands
+    return sum(is_within(site.offset, [span]) and not is_within(site.offset, inner) for site in sites)

@@ -17,6 +17,8 @@ from clew.capture.introspection.bytecode import (
     executes_once,
     is_result_kept,
     is_within,
+    literal_sites,
+    literals_passed,
     nested_codes,
     operand_spans,
     statement_at,
@@ -396,3 +398,34 @@ def loaded_values(frame: FrameType, within: str | Span | None = None) -> list[tu
         counts = Counter(load.name for load in running.loads if start <= load.offset <= end)
     lookup = _name_lookup(frame)
     return [(value, times) for name, times in counts.items() if (value := lookup(name)) is not None]
+
+
+def is_literal(value: Any, arguments: Iterable[Any], frame: FrameType) -> bool:
+    """Return whether a list among the arguments of the running call is a literal of the code, and not computed.
+
+    Equal items are no proof: small numbers and strings are the same objects everywhere.
+    """
+    ids = tuple(map(id, value))
+    sites = literal_sites(frame.f_code).get(ids)
+    if not sites:
+        return False
+    names = names_bound_to(value, frame)
+    if names:
+        definitions = [item for item in bytecode_statements(frame.f_code) if not names.isdisjoint(item.stores)]
+        stored = [site.offset for site in sites if site.is_stored]
+        return bool(definitions) and all(
+            any(is_within(offset, [(item.start, item.end)]) for offset in stored) for item in definitions
+        )
+    count = sum(not names_bound_to(item, frame) for item in _equal_sequences(list(arguments), ids))
+    return literals_passed(frame.f_code, sites, frame.f_lasti) >= max(count, 1)
+
+
+def _equal_sequences(values: list[Any], ids: tuple[int, ...]) -> Iterator[Any]:
+    """Yield the lists within values, and within containers in them, that have the same items."""
+    for value in values:
+        items = list(value.values()) if isinstance(value, dict) else value
+        if isinstance(items, (list, tuple)):
+            if len(items) == len(ids) and tuple(map(id, items)) == ids:
+                yield value
+            elif len(items) <= _MAX_READS:
+                yield from _equal_sequences(list(items), ids)

@@ -196,6 +196,26 @@ def as_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
+def read_sqlite_schema(connection: Any, text: str) -> dict[str, tuple[str, list[str]]]:
+    """Return name and columns of the tables of a sqlite3 connection that a text mentions, by lower-case name."""
+    schema: dict[str, tuple[str, list[str]]] = {}
+    try:
+        cursor, words = sqlite_cursor(connection), text.lower()
+        for name in sqlite_files(connection):
+            master = "sqlite_temp_master" if name == "temp" else f'"{name}".sqlite_master'
+            rows = cursor.execute(f"select name from {master} where type in ('table', 'view')").fetchall()  # noqa: S608
+            for table in [as_text(row[0]) for row in rows]:
+                if table.lower() not in words:
+                    continue
+                quoted = table.replace('"', '""')
+                columns = [as_text(row[1]) for row in cursor.execute(f'pragma "{name}".table_info("{quoted}")')]
+                schema[f"{name}.{table}".lower()] = (f"{name}.{table}", columns)
+                schema.setdefault(table.lower(), (table if name == "main" else f"{name}.{table}", columns))
+    except Exception:  # noqa: BLE001 - used by another thread, closed or locked: the lineage is marked INFERRED
+        return {}
+    return schema
+
+
 _memory_numbers: dict[int, tuple[Any, str]] = {}
 _counters: dict[str, Any] = {}
 

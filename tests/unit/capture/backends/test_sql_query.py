@@ -379,3 +379,32 @@ def test_arrow_tables_are_followed(code: str, *, is_inferred: bool) -> None:
 def test_arrow_tables_of_literals_are_origins() -> None:
     out = pa.table({"a": [1]}).to_pandas()
     assert [(edge.source_column, edge.subtype) for edge in clew.lineage(out).edges()] == [("a", "IDENTITY")]
+
+
+TIP = {("tip", "tips", "tip", False)}
+INFERRED_TIP = {("tip", "tips", "tip", True)}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("duckdb.sql(\"select tip from query_table('tips')\")", TIP),
+        ("duckdb.sql(\"select t.tip from query_table(['tips']) t\")", TIP),
+        ("duckdb.sql(\"from query('select tip from tips')\")", TIP),
+        ("duckdb.query_df(tips, 'view', 'select tip from view')", TIP),
+        ("duckdb.execute('select ? as tip', [top]).df()", INFERRED_TIP),
+        ("duckdb.sql('select $top + 1 as tip', params={'top': top})", INFERRED_TIP),
+        ("duckdb.execute('select ? as tip', [5]).df()", set()),
+        ("duckdb.sql('select tip from arrow')", INFERRED_TIP),
+        ("duckdb.from_arrow(arrow).project('tip')", INFERRED_TIP),
+    ],
+)
+def test_sources_outside_of_the_text_are_followed(code: str, expected: set[tuple[str, str, str, bool]]) -> None:
+    tips = pd.DataFrame({"tip": [1.5]})
+    start = clew.version(tips, name="tips")
+    names = {"pd": pd, "pa": pa, "duckdb": duckdb, "tips": tips}
+    exec(f"top = tips['tip'].max()\narrow = pa.Table.from_pandas(tips)\nbill = 2\nout = {code}", names)
+    edges = clew.lineage(names["out"], until=[start]).edges()
+    assert {
+        (edge.column, edge.source, edge.source_column, edge.opaque) for edge in edges if edge.column is not None
+    } == expected

@@ -37,7 +37,7 @@ from clew.capture.introspection.read_tracking import record_read
 from clew.capture.introspection.user_code import guard, read_locals, strip_frame, tracing_suppressed
 from clew.capture.lineage.datasets import ExternalDataset, attached_table, memory_name, qualify_table
 from clew.capture.lineage.frame_version import FrameVersion
-from clew.capture.lineage.operations import IdentityEdges, OperationRecord
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord
 from clew.capture.lineage.provenance import array_version, attach_to_array, union
 from clew.capture.lineage.transformations import IDENTITY, OPAQUE, TRANSFORMATION
 
@@ -317,7 +317,7 @@ def _run_statements(call: Call) -> Query | None:
     frames: dict[str, FrameVersion] = {}
     if _is_duckdb(connection):
         names = ChainMap(read_locals(call.caller), call.caller.f_globals)
-        frames = {**referenced_frames(text, names), **BACKEND.state_of(connection).frames}
+        frames = {**referenced_frames(text, names, call.caller), **BACKEND.state_of(connection).frames}
     database = call.pre_state or connection_database(connection, text, frames)
     return StatementRecorder(call, BACKEND.name, connection, database, frames).run(text)
 
@@ -409,6 +409,13 @@ def _trace_from_df(call: Call) -> None:
     values = [value for value in call.values() if type(value) is not BACKEND.module.DuckDBPyConnection]
     versions = [version_of_frame(value) if is_frame(value) else array_version(value) for value in values]
     source = next((version for version in versions if version is not None), None)
+    inferred = statement_provenance(call, call.name) if source is None else {}
+    if inferred:
+        # An Arrow table that was made from values which left a frame.
+        version = BACKEND.snapshot(call.result)
+        edges = ExplicitEdges(dict.fromkeys(version.columns, inferred))
+        BACKEND.record(call, OperationRecord(call.name, "unknown", version, edges), call.result)
+        return
     call.kind = "selection" if source is not None else "creation"
     BACKEND.record_copy(call, source, call.result)
 
@@ -466,8 +473,17 @@ def _trace_append_row(call: Call) -> None:
         recorder.append_values(name, statement_provenance(call, call.name))
 
 
+def _trace_query_df(call: Call) -> None:
+    """Trace duckdb.query_df(frame, name, text)."""
+    frame, name, text = call.argument(0, "df"), call.argument(1, "virtual_table_name"), call.argument(2, "sql_query")
+    if is_frame(frame) and is_frame(call.result):
+        query = Query(text, {str(name): version_of_frame(frame)}, BACKEND.database(_owner(call), ""))
+        BACKEND.record(call, QueryRecord.of(call.name, query, snapshot(call.result)), call.result)
+
+
 _appenders: weakref.WeakKeyDictionary[Any, tuple[Any, str]] = weakref.WeakKeyDictionary()
 _CONNECTION_RULES = {
+    "query_df": _trace_query_df,
     "register": _trace_register,
     "unregister": _trace_unregister,
     "cursor": _trace_cursor,

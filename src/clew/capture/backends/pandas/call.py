@@ -13,9 +13,10 @@ from pandas.core.generic import NDFrame
 
 from clew.capture.backends.base import Call, Rule, enqueue
 from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of, snapshot_frame
-from clew.capture.introspection.bytecode import is_result_kept, literal_sequences, operand_spans
+from clew.capture.introspection.bytecode import WHOLE_CODE, constant_ids_within, is_result_kept, operand_spans
 from clew.capture.introspection.read_tracking import (
     extracted_scalar,
+    is_literal,
     loaded_values,
     reads_in_statement,
     record_scalar,
@@ -281,7 +282,7 @@ def _infer_scalar_argument(value: Any, call: Call) -> Provenance:
         return {}
     span = argument_span(value, call)
     provenance = infer_scalar(value, call.caller, span)
-    if provenance or any(value is constant for constant in call.caller.f_code.co_consts):
+    if provenance or id(value) in constant_ids_within(call.caller.f_code, span or WHOLE_CODE):
         return provenance
     # Another library may have reduced a column to a scalar.
     return infer_from_statement(call, span)
@@ -335,7 +336,7 @@ def is_code_literal(value: Any, call: Call) -> bool:
     """Return whether a list is a literal in the caller's code."""
     if not isinstance(value, (list, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
         return False
-    return tuple(map(id, value)) in literal_sequences(call.caller.f_code)
+    return is_literal(value, call.values(), call.caller)
 
 
 def infer_from_statement(call: Call, scope: str | Span | None = None) -> Provenance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 import sys
 from collections import ChainMap
@@ -36,9 +37,8 @@ from clew.capture.backends.sql_lineage import connection_database
 from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.diagnostics import record_error
 from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
-from clew.capture.introspection.bytecode import literal_sequences
-from clew.capture.introspection.read_tracking import has_reads, record_read, record_scalar, scalar_sources
-from clew.capture.introspection.user_code import read_locals
+from clew.capture.introspection.read_tracking import has_reads, is_literal, record_read, record_scalar, scalar_sources
+from clew.capture.introspection.user_code import guard, read_locals
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -109,7 +109,7 @@ class PolarsBackend(Backend):
         for name in dir(polars):
             if name.startswith(("read_", "scan_", "from_")) or name in _FUNCTIONS:
                 rule = _trace_function_of_frames if name in _FUNCTIONS_OF_FRAMES else _trace_function
-                patches.function(polars, name, Tracing(rule))
+                patches.function(polars, name, Tracing(rule, prepare=_keep_frames if name in _FUNCTIONS else None))
         for name in ("__init__", "register", "register_many", "register_globals", "execute"):
             patches.method(polars.SQLContext, name, Tracing(_trace_context))
 
@@ -252,6 +252,23 @@ def _keep_generators(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return passed, call.kwargs
 
 
+def _keep_frames(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keep the frames of an iterator while polars consumes it: `pl.concat(f(name) for name in names)`."""
+    frames = call.first_argument()
+    if not hasattr(frames, "__next__"):
+        return call.args, call.kwargs
+    call.pre_state = []
+    # The frames are created by user code, which is traced until the iterator is exhausted.
+    guard.depth = 0
+    kept = itertools.chain(map(functools.partial(_keep, call.pre_state), frames), iter(_resume_guard, None))
+    args = tuple(kept if value is frames else value for value in call.args)
+    return args, {name: kept if value is frames else value for name, value in call.kwargs.items()}
+
+
+def _resume_guard() -> None:
+    guard.depth = 1
+
+
 def _keep(items: list[Any], item: Any) -> Any:
     items.append(item)
     return item
@@ -295,6 +312,10 @@ def _trace_leaving(call: Call) -> None:
     record_read(call.caller, version)
     if call.name == "item":
         _record_scalar(call, version, call.argument(1, "column"))
+    elif isinstance(call.result, dict):
+        for label, value in call.result.items():
+            if isinstance(value, BACKEND.module.Series):
+                value.__dict__[STATE_ATTR] = SeriesLineage(version.field(label))
     # Python objects have no weak references.
     with contextlib.suppress(TypeError):
         attach_to_array(call.result, version.fields(), version)
@@ -570,7 +591,9 @@ def _record_from_data(call: Call, data: Any, frame: Any) -> None:
     fields = {}
     if isinstance(data, dict):
         fields = {label: _value_provenance(value, call) for label, value in data.items()}
-    elif data is not None and not is_literal(data, call.caller.f_code):
+    elif isinstance(data, (list, tuple)) and data and all(isinstance(item, BACKEND.module.Series) for item in data):
+        fields = zip_by_position(list(version.columns), [_value_provenance(series, call) for series in data])
+    elif data is not None and not _is_code_literal(data, call):
         fields = dict.fromkeys(version.columns, _value_provenance(data, call))
     BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
 
@@ -585,7 +608,7 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
         return known
     if isinstance(value, (int, float)):
         return apply_direct(union(*_number_sources(value, call)), TRANSFORMATION | INFERRED)
-    if isinstance(value, (str, bytes, type(None), range)) or is_literal(value, call.caller.f_code):
+    if isinstance(value, (str, bytes, type(None), range)) or _is_code_literal(value, call):
         return {}
     return statement_provenance(call, call.name)
 
@@ -593,7 +616,7 @@ def _value_provenance(value: Any, call: Call) -> Provenance:
 def _trace_function_of_frames(call: Call) -> None:
     """Trace pl.collect_all(frames) and pl.align_frames(*frames): each result is a frame."""
     argument = call.first_argument()
-    frames = call.args if is_frame(argument) else list(argument)
+    frames = call.args if is_frame(argument) else call.pre_state or list(argument)
     for index, result in enumerate(call.result):
         if call.name == "collect_all":
             _record_created(structs.replace(call, result=result), [frames[index]], "collect", (), {})
@@ -606,7 +629,7 @@ def _trace_function(call: Call) -> None:
     if not isinstance(call.result, BACKEND.frame_types):
         return
     if call.name == "concat":
-        _record_created(call, list(argument or ()))
+        _record_created(call, call.pre_state or list(argument or ()))
     elif call.name == "sql":
         _record_sql(call, {})
     elif call.name == "from_pandas":
@@ -623,13 +646,13 @@ def _trace_function(call: Call) -> None:
         _record_created(call, [], call.name, (argument,), {})
 
 
-def is_literal(data: Any, code: Any) -> bool:
+def _is_code_literal(data: Any, call: Call) -> bool:
     """Return whether a list is a literal of the code, or has such lists as items."""
     if not isinstance(data, (list, tuple)):
         return False
     is_nested = bool(data) and all(isinstance(item, (list, tuple)) for item in data)
-    return tuple(map(id, data)) in literal_sequences(code) or (
-        is_nested and all(is_literal(item, code) for item in data)
+    return is_literal(data, call.values(), call.caller) or (
+        is_nested and all(_is_code_literal(item, call) for item in data)
     )
 
 

@@ -235,11 +235,11 @@ def trace_insert_column(call: MethodCall) -> OperationLineage:
 def trace_join(call: MethodCall) -> OperationLineage:
     """Trace frame.join(other, on=...), join_asof: the key comes from the preserved side."""
     left, right = call.sources[:2]
-    how, suffix = call.kwargs.get("how", "inner"), call.kwargs.get("suffix", "_right")
-    on = call.kwargs.get("on", call.args[1] if len(call.args) > 1 else None)
-    by = as_list(call.kwargs.get("by"))
-    left_keys = [*as_list(on if on is not None else call.kwargs.get("left_on")), *by]
-    right_keys = [*as_list(on if on is not None else call.kwargs.get("right_on")), *by]
+    how, suffix = call.argument(2, "how", "inner"), call.kwargs.get("suffix", "_right")
+    left_keys, right_keys = (
+        [key for name in ("on", side, "by", by_side) for key in as_list(_join_option(call, name))]
+        for side, by_side in (("left_on", "by_left"), ("right_on", "by_right"))
+    )
     rows = union(
         as_indirect(merged_provenance(left_keys, left), JOIN),
         as_indirect(merged_provenance(right_keys, right), JOIN),
@@ -253,6 +253,10 @@ def trace_join(call: MethodCall) -> OperationLineage:
     return OperationLineage("join", ExplicitEdges(fields), rows)
 
 
+def _join_option(call: MethodCall, name: str) -> Any:
+    return call.argument(1, name) if name == "on" else call.kwargs.get(name)
+
+
 def _joined_field(label: str, left: FrameVersion, right: FrameVersion, suffix: str) -> Provenance:
     if left.has(label):
         return left.field(label)
@@ -261,11 +265,50 @@ def _joined_field(label: str, left: FrameVersion, right: FrameVersion, suffix: s
 
 
 def trace_concat(call: MethodCall) -> OperationLineage:
-    """Trace pl.concat(frames): columns are merged by label."""
+    """Trace pl.concat(frames): columns are merged by label; `align` joins the frames on their common columns."""
     fields: dict[Any, Provenance] = {
         label: union(*[source.field(label) for source in call.sources if source.has(label)]) for label in call.labels
     }
-    return OperationLineage("concat", ExplicitEdges(fields), {})
+    how = str(call.kwargs.get("how", ""))
+    if not how.startswith("align"):
+        return OperationLineage("concat", ExplicitEdges(fields), {})
+    keys = [label for label in call.labels if all(source.has(label) for source in call.sources)]
+    for key in keys:
+        values = [source.field(key) for source in call.sources]
+        is_full = how in ("align", "align_full") and len(values) > 1
+        fields[key] = coalesced(*values) if is_full else values[-1 if how == "align_right" else 0]
+    is_joined = len(call.sources) > 1
+    rows = union(*[as_indirect(source.fields(keys), JOIN) for source in call.sources]) if is_joined else {}
+    return OperationLineage("join", ExplicitEdges(fields), rows)
+
+
+def trace_update(call: MethodCall) -> OperationLineage:
+    """Trace frame.update(other, on=...): values of the other frame, or the old ones where it has none."""
+    left, right = call.sources[:2]
+    how, on = call.argument(2, "how", "left"), call.argument(1, "on")
+    left_keys, right_keys = (
+        as_list(on if on is not None else call.kwargs.get(side)) for side in ("left_on", "right_on")
+    )
+    updated = [label for label in call.labels if left.has(label) and right.has(label) and label not in right_keys]
+    is_null_kept = bool(call.kwargs.get("include_nulls"))
+    fields: dict[Any, Provenance] = {}
+    for label in updated:
+        both = coalesced(right.field(label), left.field(label))
+        values = union(left.field(label), right.field(label))
+        fields[label] = apply_direct(values, TRANSFORMATION) if is_null_kept else both
+    if how == "full":
+        for left_key, right_key in zip(left_keys, right_keys, strict=False):
+            fields[left_key] = coalesced(left.field(left_key), right.field(right_key))
+    is_joined = bool(updated) or how == "full"
+    rows = union(left.fields(left_keys), right.fields(right_keys)) if is_joined and left_keys else {}
+    return OperationLineage("join", IdentityEdges(left, IDENTITY, fields), as_indirect(rows, JOIN))
+
+
+def trace_merge_sorted(call: MethodCall) -> OperationLineage:
+    """Trace frame.merge_sorted(other, key): rows of both frames, sorted by the key."""
+    keys = as_list(call.argument(1, "key"))
+    rows = union(*[as_indirect(source.fields(keys), SORT) for source in call.sources])
+    return trace_concat(call._replace(kwargs={}))._replace(rows=rows)
 
 
 def trace_unknown_method(call: MethodCall) -> OperationLineage:
@@ -327,4 +370,6 @@ RULES: dict[str, Rule] = {
     "join": trace_join,
     "join_asof": trace_join,
     "concat": trace_concat,
+    "update": trace_update,
+    "merge_sorted": trace_merge_sorted,
 }

@@ -222,3 +222,42 @@ def test_row_counts_are_no_origins(code: str) -> None:
     df = pd.DataFrame({"g": ["p", "q"]})
     found = {(edge.column, edge.source, edge.subtype) for edge in clew.lineage(eval(code, {"df": df})).edges()}
     assert found == {("g", "df", "IDENTITY"), (None, "df", "GROUP_BY")}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "keys = [k for k, part in df.groupby('k')]; out = pd.DataFrame({'z': keys})",
+        "out = pd.DataFrame({'z': [k for k, part in df.groupby('k')]})",
+        "keys = sorted(set(df['k'].tolist())); out = pd.DataFrame({'v': [2, 3], 'z': keys})",
+        "keys = [k for k, part in df.groupby('k')]; out = df.head(2).assign(v=[2, 3], z=keys)",
+        "keys = [k for k, part in df.groupby('k')]; out = df.head(2); out['z'] = keys",
+        "keys = [2, 3]; keys = sorted(set(df['k'].tolist())); out = pd.Series(keys).to_frame('z')",
+        "out = df[df['k'].isin([2, 3])].head(2).assign(z=[k for k, part in df.groupby('k')])",
+    ],
+)
+def test_computed_lists_equal_to_a_literal_are_no_origins(code: str) -> None:
+    df = pd.DataFrame({"k": [2, 3, 2], "v": [1.5, 2.5, 3.5]})
+    names: dict[str, Any] = {"pd": pd, "df": df}
+    stop = clew.version(df, name="df")
+    exec(compile(f"subset = df[df['k'].isin([2, 3])]; {code}", "<pipeline>", "exec"), names)
+    edges = [edge for edge in clew.lineage(names["out"], until=[stop]).edges() if edge.column == "z"]
+    assert {(edge.source, edge.source_column, edge.opaque) for edge in edges} >= {("df", "k", True)}
+    assert all(edge.source == "df" for edge in edges)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "out = df.head(2).assign(z=[2, 3])",
+        "out = df.head(2).assign(z=(2, 3))",
+        "z = [2, 3]; out = df.head(2).assign(z=z)",
+        "z = [2, 3]; out = df.head(2); out['z'] = z",
+        "out = df[df['k'].isin([2, 3])].head(2).assign(z=[2, 3])",
+        "out = df.head(2).assign(v=df['v'].tolist()[:2], z=[2, 3])",
+    ],
+)
+def test_literal_lists_have_no_sources(code: str) -> None:
+    names: dict[str, Any] = {"df": pd.DataFrame({"k": [2, 3, 2], "v": [1.5, 2.5, 3.5]})}
+    exec(compile(code, "<pipeline>", "exec"), names)
+    assert "z" not in {edge.column for edge in clew.lineage(names["out"]).edges()}

@@ -99,6 +99,40 @@ CASES = [
         "w <- t.w IDENTITY, x <- u.x IDENTITY, * <- u.x FILTER, * <- t.k JOIN, * <- u.k JOIN",
     ),
     ("t.lazy().select('v')", "v <- t.v IDENTITY"),
+    (
+        "pl.concat([t.select('k', 'w'), u.select('k', 'x')], how='align')",
+        (
+            "k <- t.k TRANSFORMATION, k <- t.k CONDITIONAL, k <- u.k TRANSFORMATION, k <- u.k CONDITIONAL, "
+            "w <- t.w IDENTITY, x <- u.x IDENTITY, * <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    (
+        "pl.concat([t.select('k', 'w').lazy(), u.select('k', 'x').lazy()], how='align_right').collect()",
+        "k <- u.k IDENTITY, w <- t.w IDENTITY, x <- u.x IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
+    ),
+    (
+        "t.update(u.select('k', v=pl.col('v').cast(float)), on='k').select('v', 'w')",
+        (
+            "v <- t.v TRANSFORMATION, v <- t.v CONDITIONAL, v <- u.v TRANSFORMATION, v <- u.v CONDITIONAL, "
+            "w <- t.w IDENTITY, * <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    ("t.select('k', 'w').update(u.select('k'), 'k')", "k <- t.k IDENTITY, w <- t.w IDENTITY"),
+    ("t.select('w').merge_sorted(t.select('w'), 'w')", "w <- t.w IDENTITY, * <- t.w SORT"),
+    ("pl.DataFrame(t.select('k', 'v').get_columns())", "k <- t.k IDENTITY, v <- t.v IDENTITY"),
+    ("pl.DataFrame(t.select('k', 'v').to_dict())", "k <- t.k IDENTITY, v <- t.v IDENTITY"),
+    ("pl.concat(frame.select('k') for frame in (t, u))", "k <- t.k IDENTITY, k <- u.k IDENTITY"),
+    (
+        "t.select('k').join(u.select('k'), 'k', 'full', coalesce=True)",
+        (
+            "k <- t.k TRANSFORMATION, k <- t.k CONDITIONAL, k <- u.k TRANSFORMATION, k <- u.k CONDITIONAL, "
+            "* <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    (
+        "t.sort('w').join_asof(u.sort('x'), left_on='w', right_on='x', by_left='k', by_right='k').select('v')",
+        "v <- t.v IDENTITY, * <- t.w SORT, * <- u.x SORT, * <- t.w JOIN, * <- u.x JOIN, * <- t.k JOIN, * <- u.k JOIN",
+    ),
 ]
 
 
@@ -396,3 +430,23 @@ def test_values_that_leave_polars(code: str, label: str | None, sources: set[str
     exec(compile(code, "<pipeline>", "exec"), names)
     edges = clew.lineage(names["out"], until=[stop]).edges()
     assert {edge.source_column for edge in edges if edge.column == label} == sources
+
+
+@pytest.mark.parametrize(
+    ("code", "sources"),
+    [
+        ("out = pl.DataFrame({'c': sorted(set(t['w'].to_list()))})", {("w", True)}),
+        ("keys = [key[0] for key, part in t.group_by('w')]; out = pl.DataFrame({'c': keys})", {("w", True)}),
+        ("keys = sorted(set(t['w'].to_list())); out = t.select(c=pl.Series(keys))", {("w", True)}),
+        ("low, high = sorted(set(t['w'].to_list())); out = pl.DataFrame({'c': [low, high]})", {("w", True)}),
+        ("out = pl.DataFrame({'c': [4, 5]})", set()),
+        ("keys = [4, 5]; out = pl.DataFrame({'c': keys})", set()),
+    ],
+)
+def test_computed_lists_equal_to_a_literal_are_no_origins(code: str, sources: set[tuple[str, bool]]) -> None:
+    t = pl.DataFrame({"w": [4, 5, 4]})
+    names: dict[str, Any] = {"pl": pl, "t": t}
+    stop = clew.version(t, name="t")
+    exec(compile(f"subset = t.filter(pl.col('w').is_in([4, 5])); {code}", "<pipeline>", "exec"), names)
+    edges = clew.lineage(names["out"], until=[stop]).edges()
+    assert {(edge.source_column, edge.opaque) for edge in edges if edge.column == "c"} == sources
