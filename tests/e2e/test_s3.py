@@ -29,7 +29,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGI
         ),
         ("s3://any/lake", {"AWS_ALLOW_HTTP": "false"}, 1, "its endpoint uses http", "AWS_ALLOW_HTTP=true"),
         ("s3://any/my lake", {}, 2, "it does not name a bucket", "Use s3://bucket/prefix"),
-        ("gs://any/lake", {}, 2, "it is neither a folder nor S3", "s3://bucket/prefix"),
+        ("hdfs://any/lake", {}, 2, "it is neither a folder nor a bucket", "s3://bucket/prefix"),
     ],
 )
 def test_unusable_bucket_is_reported(

@@ -56,9 +56,9 @@ def test_every_release_captures_the_same_events(
 
 
 def test_lineage_and_warnings_with_pandas_2(make_environment: MakeEnvironment) -> None:
-    python = make_environment(
-        NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "sqlglot", "zstandard"
-    )
+    # The last three are imported by the fixtures of all tests.
+    packages = "pyarrow pytest pytest-timeout hypothesis pyyaml sqlglot zstandard obstore confluent-kafka deltalake"
+    python = make_environment(NEWEST_PANDAS_2, *packages.split())
     tests = ROOT / "tests" / "unit" / "capture" / "backends" / "pandas"
     result = subprocess.run(
         [
