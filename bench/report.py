@@ -14,6 +14,8 @@ from msgspec import Struct
 _MAX_OTHER_LOAD = 0.15
 _MAX_PLOTTED_MARGIN = 100.0
 MAX_MINUTES = 40
+# Exit code of a benchmark that was not run to its end, because the time was up.
+NOT_RUN = 124
 _NAME = "report"
 _SMALL_RUN = " This is a run of {:,} events; the targets are set for {:,}."
 
@@ -112,13 +114,19 @@ def plot_margins(figures: list[Figure], path: Path) -> None:
         plot.savefig(path, metadata={"Date": None})
 
 
+def _format_exit_code(exit_code: int) -> str:
+    if exit_code == NOT_RUN:
+        return "not run to its end: the time was up"
+    return "" if exit_code == 0 else f"failed with exit code {exit_code}"
+
+
 def _format_runs(runs: list[MeasureRun]) -> str:
     rows = [
         (
             run.measure,
             f"{run.seconds:,.0f} s",
             f"{run.other_load:.2f}{' (disturbed)' if run.is_disturbed else ''}",
-            "" if run.exit_code == 0 else f"failed with exit code {run.exit_code}",
+            _format_exit_code(run.exit_code),
         )
         for run in runs
     ]
