@@ -225,7 +225,7 @@ def test_invalid_notebook_is_reported(
         (("show", "ffffffff"), "There is no notebook or session 'ffffffff'."),
         (("pipeline", "run", "--conf", "nonsense"), "Invalid --conf 'nonsense'."),
         (("pipeline", "compact", "--drop-older-than", "3 weeks"), "Invalid age '3 weeks'."),
-        (("pipeline", "status", "--lake", "gs://bucket/lake"), "it is neither a folder nor S3"),
+        (("pipeline", "status", "--lake", "hdfs://host/lake"), "it is neither a folder nor a bucket"),
     ],
 )
 def test_unknown_name_is_reported(
